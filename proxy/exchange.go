@@ -1,0 +1,121 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"sallyport/router"
+)
+
+// An Exchange is one request and its answer as they pass: filled by the front, read by features and the access log,
+// completed by the upstream. Handlers get it with [From]. It belongs to the goroutine that serves the request; nothing
+// may keep it once the handler has returned.
+type Exchange struct {
+	ID     string         // request id: the client's X-Request-ID where it is a sane one, else 32 hex digits
+	Start  time.Time      // when the head of the request had been read
+	Peer   netip.AddrPort // the other end of the connection
+	Client netip.Addr     // the client: Peer's address, or what a trusted Peer says
+	Scheme string         // "http" or "https" as the client sees it: the connection's, or what a trusted Peer says
+	Port   string         // the port the client reached: "443" on the TLS listener, else the listener's own
+
+	// Host is the request's host in the one form that routes, certificates and policies are compared in: lower case, no
+	// port, no trailing dot. Empty for HTTP/1.0 without a Host.
+	Host string
+	// Path is the decoded path without dot segments that the route was found by.
+	Path string
+	// Target is what goes upstream in the request line: the bytes the client sent, dot segments resolved.
+	Target string
+
+	Route *router.Route // nil: no route took the request
+	Info  *RouteInfo    // what Route belongs to, for log and metrics; nil: the exchange is counted under no route
+
+	// Attempts are the tries at endpoints, oldest first; empty when the request never went upstream.
+	Attempts []Attempt
+	// Reason says why the proxy made the answer itself, or cut it. Empty: it is the upstream's.
+	Reason Reason
+
+	Received int64 // bytes of the request: line, fields and body as read so far
+	Sent     int64 // bytes of the answer's body
+	Status   int   // of the answer; 0 before its head was written; 499 when the client left first
+
+	attempts [2]Attempt // where Attempts begins, so that the usual exchange allocates none
+	context  exchangeContext
+}
+
+// An Attempt is one try at one endpoint.
+type Attempt struct {
+	Endpoint netip.AddrPort
+	Status   int           // of the endpoint's answer; 0 when there was none
+	Reason   Reason        // why it failed; empty when it did not
+	Reused   bool          // went over a connection that had been used before
+	Connect  time.Duration // to connect; 0 when Reused
+	Header   time.Duration // from the start of the try to the first byte of the answer's head
+	Total    time.Duration // from the start of the try to its end
+	Received int64         // bytes of the answer's body
+}
+
+// Try begins an attempt at an endpoint and returns it for completion. The pointer is good until the next call.
+func (e *Exchange) Try(endpoint netip.AddrPort) *Attempt {
+	if e.Attempts == nil {
+		e.Attempts = e.attempts[:0]
+	}
+	e.Attempts = append(e.Attempts, Attempt{Endpoint: endpoint})
+	return &e.Attempts[len(e.Attempts)-1]
+}
+
+// RouteInfo names what a route belongs to. One is built with each route and shared by its exchanges; it never changes.
+type RouteInfo struct {
+	Namespace string
+	Ingress   string
+	Service   string // empty: the route has no Service
+	Port      string // of the Service, as the Ingress names it
+	Host      string // of the rule; empty: any
+	Path      string // of the rule, never the request's
+	NoLog     bool   // the route asked for no access log
+	Observer  Observer
+}
+
+// An Observer is told of every finished exchange of a route. It must be quick, must not allocate in the steady state
+// and must not keep e.
+type Observer interface{ Observe(e *Exchange) }
+
+// Identify is the outermost handler of every route: it says whose the exchange is.
+func Identify(info *RouteInfo, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		From(r).Info = info
+		next.ServeHTTP(w, r)
+	})
+}
+
+// exchangeContext carries the exchange through the request's context without an allocation of its own.
+type exchangeContext struct {
+	context.Context
+	exchange *Exchange
+}
+
+type exchangeKey struct{}
+
+func (c *exchangeContext) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return c.exchange
+	}
+	return c.Context.Value(key)
+}
+
+// With returns a copy of r whose exchange is e. The front does this once a request; tests of features do it to run one
+// alone.
+func With(r *http.Request, e *Exchange) *http.Request {
+	e.context = exchangeContext{r.Context(), e}
+	return r.WithContext(&e.context)
+}
+
+// From returns the exchange of a request, never nil: a request that did not come through the front gets a fresh one,
+// which nobody reads.
+func From(r *http.Request) *Exchange {
+	if e, ok := r.Context().Value(exchangeKey{}).(*Exchange); ok {
+		return e
+	}
+	return new(Exchange)
+}

@@ -1,0 +1,39 @@
+package proxy
+
+// A Reason names why the proxy answered by itself, or cut an answer. It is one word, stable, searchable, and stands in
+// the access log and in JSON error bodies.
+type Reason string
+
+// The reasons, by who is at fault.
+const (
+	// The client's request.
+	BadRequest       Reason = "bad_request"        // 400: malformed target, host or header
+	AmbiguousPath    Reason = "ambiguous_path"     // 400: readings of the path lead to different routes
+	BadBody          Reason = "bad_body"           // 400: the body's framing broke while it was read
+	BodyTimeout      Reason = "body_timeout"       // 408: the body stalled
+	MethodNotAllowed Reason = "method_not_allowed" // 405: CONNECT, TRACE
+	TargetTooLong    Reason = "target_too_long"    // 414
+	ClientClosed     Reason = "client_closed"      // 499: the client left; nobody reads the answer
+	Misdirected      Reason = "misdirected"        // 421
+
+	// The table.
+	NoRoute     Reason = "no_route"     // 404: no host or no path matches
+	NoService   Reason = "no_service"   // 503: the Service or its port does not exist
+	NoEndpoints Reason = "no_endpoints" // 503: the Service has none that is ready
+	Denied      Reason = "denied"       // 503: the Ingress is set aside because something that guards it is wrong
+	NotReady    Reason = "not_ready"    // 503: there is no table yet
+	TLSRedirect Reason = "tls_redirect" // 308
+
+	// The upstream.
+	ConnectRefused  Reason = "connect_refused"  // 502
+	ConnectTimeout  Reason = "connect_timeout"  // 504
+	ConnectFailed   Reason = "connect_failed"   // 502: any other failure to connect
+	SendTimeout     Reason = "send_timeout"     // 504
+	HeaderTimeout   Reason = "header_timeout"   // 504: no head of an answer in time
+	ReadTimeout     Reason = "read_timeout"     // the body of the answer stalled; it is cut
+	UpstreamReset   Reason = "upstream_reset"   // 502, or a cut answer: the connection broke or ended early
+	UpstreamInvalid Reason = "upstream_invalid" // 502: the answer is not HTTP as it must be
+	UpstreamTooBig  Reason = "upstream_too_big" // 502: the answer's head is over the limit
+
+	Panic Reason = "panic" // 500: a fault of ours
+)

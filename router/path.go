@@ -1,0 +1,136 @@
+package router
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// paths is the routes of one host.
+//
+// Prefixes are kept without their trailing slash ("/" is ""), so that a lookup is a walk back over the slashes of the
+// request's path, each step one map lookup with a substring:
+//
+//	/a/b/c  ->  prefix["/a/b/c"]  prefix["/a/b"]  prefix["/a"]  prefix[""]
+//
+// The walk starts at the length of the longest prefix there is: without that, a path of ten thousand slashes would
+// hash fifty million bytes.
+type paths struct {
+	exact    map[string]*Route
+	prefix   map[string]*Route
+	longest  int // bytes of the longest key of prefix
+	regex    []regexRoute
+	fallback *Route
+}
+
+type regexRoute struct {
+	*Route
+	pattern *regexp.Regexp
+}
+
+func (p *paths) lookup(path string) *Route {
+	if r := p.exact[path]; r != nil {
+		return r
+	}
+	if r := p.longestPrefix(path); r != nil {
+		return r
+	}
+	for i := range p.regex {
+		if p.regex[i].pattern.MatchString(path) {
+			return p.regex[i].Route
+		}
+	}
+	return p.fallback
+}
+
+func (p *paths) longestPrefix(path string) *Route {
+	if len(p.prefix) == 0 {
+		return nil
+	}
+	if len(path) > p.longest && path[p.longest] != '/' {
+		// Nothing as long as path can match, and neither can the cut, which would end inside a segment.
+		path = path[:strings.LastIndexByte(path[:p.longest+1], '/')+1]
+	} else if len(path) > p.longest {
+		path = path[:p.longest]
+	}
+	for {
+		if r := p.prefix[path]; r != nil {
+			return r
+		}
+		slash := strings.LastIndexByte(path, '/')
+		if slash < 0 {
+			return nil
+		}
+		path = path[:slash]
+	}
+}
+
+// A builder collects the routes of one host.
+type builder struct {
+	routes   []*Route
+	isHost   bool
+	fallback *Route
+}
+
+func (b *builder) add(r *Route) { b.routes = append(b.routes, r) }
+
+// build returns nil when nothing was collected.
+func (b *builder) build() *paths {
+	if len(b.routes) == 0 && !b.isHost {
+		return nil
+	}
+	p := &paths{fallback: b.fallback}
+	put := func(m *map[string]*Route, key string, r *Route) {
+		if *m == nil {
+			*m = make(map[string]*Route, len(b.routes))
+		}
+		if _, taken := (*m)[key]; !taken {
+			(*m)[key] = r
+		}
+	}
+	for _, r := range b.routes {
+		switch r.Type {
+		case Exact:
+			put(&p.exact, r.Path, r)
+		case Prefix:
+			key := prefixKey(r.Path)
+			put(&p.prefix, key, r)
+			p.longest = max(p.longest, len(key))
+		case Regex:
+			if pattern, err := Compile(r.Path); err == nil && !p.hasRegex(r.Path) {
+				p.regex = append(p.regex, regexRoute{r, pattern})
+			}
+		}
+	}
+	return p
+}
+
+func (p *paths) hasRegex(path string) bool {
+	return slices.ContainsFunc(p.regex, func(r regexRoute) bool { return r.Path == path })
+}
+
+func prefixKey(path string) string { return strings.TrimSuffix(path, "/") }
+
+// ordered returns the routes in the order in which lookup tries them, the fallback last.
+func (p *paths) ordered() []*Route {
+	var routes []*Route
+	for _, r := range p.exact {
+		routes = append(routes, r)
+	}
+	slices.SortFunc(routes, func(a, b *Route) int { return cmp.Compare(a.Path, b.Path) })
+	exact := len(routes)
+	for _, r := range p.prefix {
+		routes = append(routes, r)
+	}
+	slices.SortFunc(routes[exact:], func(a, b *Route) int {
+		return cmp.Or(cmp.Compare(len(prefixKey(b.Path)), len(prefixKey(a.Path))), cmp.Compare(a.Path, b.Path))
+	})
+	for _, r := range p.regex {
+		routes = append(routes, r.Route)
+	}
+	if p.fallback != nil {
+		routes = append(routes, p.fallback)
+	}
+	return routes
+}
