@@ -1,0 +1,61 @@
+# One obvious command for each thing. `make test` runs everything there is to run.
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+IMAGE    ?= sallyport:$(or $(VERSION),dev)
+
+# The linter's version is written once, here; .ci/run calls `make lint`.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build the static binary bin/sallyport
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/sallyport ./cmd/sallyport
+
+.PHONY: demo
+demo: ## Serve the built-in demo on this machine
+	$(GO) run ./cmd/sallyport demo
+
+.PHONY: test
+test: ## Run every test, end to end ones included
+	$(GO) test ./...
+
+.PHONY: race
+race: ## Run every test under the race detector (needs a C compiler)
+	$(GO) test -race ./...
+
+.PHONY: fuzz
+fuzz: ## Fuzz each fuzz target for FUZZTIME (default 20s)
+	@set -e; for dir in $$($(GO) list -f '{{.Dir}}' ./...); do \
+		for name in $$(cat $$dir/*_test.go 2>/dev/null | sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p'); do \
+			echo "$$dir $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(or $(FUZZTIME),20s) $$dir; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: lint
+lint: ## Check formatting, vet and staticcheck
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+.PHONY: image
+image: ## Build the container image
+	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+
+.PHONY: size
+size: build ## Print the size of the stripped binary
+	@wc -c < bin/sallyport | awk '{ printf "%.1f MB\n", $$1/1e6 }'
+
+.PHONY: clean
+clean: ## Remove what the other targets made
+	rm -rf bin
