@@ -1,0 +1,107 @@
+// Package e2e tests the built binary: processes on real sockets, told of their world by manifests, asked over HTTP.
+//
+// Its tests run in a network namespace of their own, which [Main] enters before the first one: pods have the addresses
+// they would have (192.0.2.0/24, 10.244.0.0/16), ports are never taken, and nothing reaches the machine's network. It
+// works as root and, through a user namespace, as an ordinary user.
+//
+//	func TestMain(m *testing.M) { os.Exit(e2e.Main(m)) }
+//
+//	func TestFanOut(t *testing.T) {
+//		web := e2e.Echo(t, "192.0.2.1:80", "web")
+//		s := e2e.Start(t, e2e.Folder(t, manifests), "--map=web="+web.Addr)
+//		answer := s.Get(t, "http://a.test/web")
+//	}
+//
+// Most cases need no Go at all: a conversation in testdata (see [Conversation]) is manifests, then requests and the
+// answers expected.
+//
+// The rules of the house (which package may import which, what the binary may link) are tests here too.
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const (
+	binaryVariable    = "E2E_BINARY"
+	namespaceVariable = "E2E_NAMESPACE"
+)
+
+// Main runs the tests of a package: it builds the binary, enters the namespace, runs m there and returns its exit code.
+func Main(m *testing.M) int {
+	if os.Getenv(namespaceVariable) != "" {
+		if err := prepareNamespace(); err != nil {
+			fmt.Fprintln(os.Stderr, "e2e: prepare the network namespace:", err)
+			return 2
+		}
+		return m.Run()
+	}
+	folder, err := os.MkdirTemp("", "sallyport-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 2
+	}
+	defer os.RemoveAll(folder)
+	binary, err := Build(folder)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 2
+	}
+	return rerun(binary)
+}
+
+// Build compiles the command as a release does and returns the path of the binary in folder.
+func Build(folder string) (string, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(folder, "sallyport")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/sallyport")
+	build.Dir = root
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the binary: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// Binary is the path of the built binary.
+func Binary() string { return os.Getenv(binaryVariable) }
+
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env GOMOD: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}
+
+// rerun runs this test program again, inside the namespace.
+func rerun(binary string) int {
+	self := exec.Command("/proc/self/exe", os.Args[1:]...)
+	self.Args[0] = os.Args[0]
+	self.Env = append(os.Environ(), namespaceVariable+"=1", binaryVariable+"="+binary)
+	self.Stdin, self.Stdout, self.Stderr = os.Stdin, os.Stdout, os.Stderr
+	self.SysProcAttr = ownNamespace()
+	err := self.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	case errors.Is(err, syscall.EPERM):
+		fmt.Fprintln(os.Stderr, "e2e: this machine allows neither root nor user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces):", err)
+	default:
+		fmt.Fprintln(os.Stderr, "e2e: enter the network namespace:", err)
+	}
+	return 2
+}

@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"testing"
+)
+
+// An Endpoint is a server behind the proxy, playing a pod.
+type Endpoint struct {
+	Name string
+	Addr string
+}
+
+// An EchoBody is what an [Echo] endpoint answers: the request as it arrived.
+type EchoBody struct {
+	Endpoint string      `json:"endpoint"`
+	Method   string      `json:"method"`
+	Target   string      `json:"target"`
+	Host     string      `json:"host"`
+	Header   http.Header `json:"header"`
+	Body     string      `json:"body"`
+}
+
+// Echo starts an endpoint that answers every request with what it got. Addr may end in ":0". It ends with the test.
+func Echo(t testing.TB, addr, name string) *Endpoint {
+	return Serve(t, addr, name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler) // the upload was cut: no answer may look like success
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Endpoint", name)
+		json.NewEncoder(w).Encode(EchoBody{
+			Endpoint: name, Method: r.Method, Target: r.RequestURI, Host: r.Host, Header: r.Header, Body: string(body),
+		})
+	}))
+}
+
+// Serve starts an endpoint with a handler of the test's own, over HTTP/1.1 and HTTP/2 cleartext.
+func Serve(t testing.TB, addr, name string, handler http.Handler) *Endpoint {
+	t.Helper()
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatalf("endpoint %s: %v", name, err)
+	}
+	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		server.Close()
+		<-done
+	})
+	return &Endpoint{Name: name, Addr: listener.Addr().String()}
+}
