@@ -22,7 +22,7 @@ import (
 // (https://pkg.go.dev/golang.org/x/tools/txtar) whose comment says what it claims and whose files are
 //
 //	-- world --             what exists beside the proxy, a line each:
-//	service NS/NAME:PORT A [B ...]   a Service of `run --map`, with echo endpoints A, B, ...
+//	service [NS/]NAME:PORT A [B ...] a Service of `run --map`, with echo endpoints A, B, ...
 //	listen ADDRESS:PORT A            an echo endpoint at an address of the namespace
 //	manifest FILE                    a file beside the script that is served too, as if it stood in manifests/
 //	args FLAG ...                    further flags of the command
@@ -123,7 +123,11 @@ func (w *world) parse(text string) error {
 		switch {
 		case len(words) == 0 || words[0][0] == '#':
 		case words[0] == "service" && len(words) > 2:
-			w.services = append(w.services, mapped{words[1], words[2:]})
+			at := words[1]
+			if !strings.Contains(at, "/") {
+				at = "default/" + at
+			}
+			w.services = append(w.services, mapped{at, words[2:]})
 		case words[0] == "listen" && len(words) == 3:
 			w.listen = append(w.listen, mapped{words[1], words[2:]})
 		case words[0] == "manifest" && len(words) == 2:

@@ -1,0 +1,111 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayImport is the house: which packages of ours a package may import. Nothing imports upward. A package that is not
+// listed is a room nobody has drawn: add it here and to docs/architecture.md.
+var mayImport = map[string][]string{
+	"cmd/sallyport":        {"config", "router", "proxy", "proxy/admin", "proxy/feature", "proxy/upstream", "certs", "controller", "controller/cluster", "controller/manifests", "deploy"},
+	"config":               {},
+	"router":               {},
+	"certs":                {},
+	"proxy/http1":          {},
+	"proxy":                {"router", "proxy/http1"},
+	"proxy/upstream":       {"proxy", "router", "proxy/http1"},
+	"proxy/feature":        {"router", "proxy", "proxy/upstream"},
+	"proxy/admin":          {"router", "proxy"},
+	"controller":           {"router", "proxy", "proxy/feature", "proxy/upstream", "certs"},
+	"controller/manifests": {"controller", "config"},
+	"controller/cluster":   {"controller"},
+	"deploy":               {},
+	"e2e":                  {},
+}
+
+// mayKnowKubernetes are the packages that may name a Kubernetes type.
+var mayKnowKubernetes = []string{"cmd/sallyport", "controller", "controller/manifests", "controller/cluster", "deploy"}
+
+func TestImportsPointOneWay(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		name := strings.TrimPrefix(p.ImportPath, "sallyport/")
+		allowed, drawn := mayImport[name]
+		if !drawn {
+			t.Errorf("package %s is not in the picture of the house: say in mayImport, and in docs/architecture.md, what it may import", name)
+			continue
+		}
+		for _, imported := range p.Imports {
+			ours, isOurs := strings.CutPrefix(imported, "sallyport/")
+			if isOurs && !slices.Contains(allowed, ours) {
+				t.Errorf("%s imports %s: arrows point from cmd to controller to proxy/feature to proxy/upstream to proxy to router, never back; move what is shared down, or hand it over as a function value", name, ours)
+			}
+			if isKubernetes(imported) && !slices.Contains(mayKnowKubernetes, name) {
+				t.Errorf("%s imports %s: Kubernetes types stay in controller, so that the proxy can be read and tested without them", name, imported)
+			}
+			if name == "router" && strings.Contains(imported, ".") {
+				t.Errorf("router imports %s: it uses the standard library only", imported)
+			}
+		}
+	}
+}
+
+func isKubernetes(path string) bool {
+	return strings.HasPrefix(path, "k8s.io/") && !strings.HasPrefix(path, "k8s.io/klog/") || strings.HasPrefix(path, "sigs.k8s.io/")
+}
+
+// TestBinaryLinksNoTemplates guards the size of the binary: one of these anywhere turns off the linker's pruning of
+// methods, and every Kubernetes type comes back whole (10 to 12 MB).
+func TestBinaryLinksNoTemplates(t *testing.T) {
+	for _, p := range list(t, "-deps", "./cmd/sallyport") {
+		switch p.ImportPath {
+		case "text/template", "html/template", "google.golang.org/grpc":
+			t.Errorf("the binary links %s; find who imports it with `go mod why` and `go list -deps`", p.ImportPath)
+		}
+	}
+}
+
+func TestEveryPackageHasAComment(t *testing.T) {
+	for _, p := range list(t, "./...") {
+		if p.Doc == "" {
+			t.Errorf("package %s has no package comment: say what it is, how it is used, and what it does not do", p.ImportPath)
+		}
+	}
+}
+
+type pkg struct {
+	ImportPath string
+	Doc        string
+	Imports    []string
+}
+
+// list is `go list -json` run at the root of the module.
+func list(t *testing.T, args ...string) []pkg {
+	t.Helper()
+	command := exec.Command("go", append([]string{"list", "-json=ImportPath,Doc,Imports"}, args...)...)
+	command.Dir, _ = filepath.Abs("..")
+	out, err := command.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packages []pkg
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}
