@@ -1,0 +1,64 @@
+package config
+
+import "github.com/spf13/pflag"
+
+// AddSources adds the flags that say where objects come from.
+func (c *Config) AddSources(flags *pflag.FlagSet) {
+	flags.Var(folders(&c.Manifests), "manifests", "serve from a folder of manifests, read again whenever it changes (repeatable)")
+	flags.StringVar(&c.Kubeconfig, "kubeconfig", c.Kubeconfig, "serve from the cluster that this `FILE` names; in a pod, its own cluster is the default")
+	flags.Var(mappings(&c.Map), "map", "send a Service's traffic to a process of this machine, as in default/web:80=localhost:3000 (repeatable)")
+	flags.Var(namespaces(&c.WatchNamespaces), "watch-namespace", "serve the Ingresses of this namespace only (repeatable)")
+	flags.StringVar(&c.WatchNamespaceSelector, "watch-namespace-selector", c.WatchNamespaceSelector, "serve the Ingresses of namespaces with these `LABELS` only, as in team=web")
+}
+
+// AddClasses adds the flags that say which Ingresses are ours and what serves the rest.
+func (c *Config) AddClasses(flags *pflag.FlagSet) {
+	flags.Var(controllerClasses(&c.ControllerClasses), "controller-class", "IngressClasses with this spec.controller are ours (repeatable)")
+	flags.StringVar(&c.IngressClass, "ingress-class", c.IngressClass, "`NAME` of the class that the annotation kubernetes.io/ingress.class asks for")
+	flags.VarPF(toggle{&c.IngressClassByName}, "ingress-class-by-name", "", "IngressClasses called --ingress-class are ours, whatever their spec.controller").NoOptDefVal = "true"
+	flags.VarPF(toggle{&c.WatchIngressWithoutClass}, "watch-ingress-without-class", "", "serve Ingresses that name no class").NoOptDefVal = "true"
+	flags.Var(name{&c.DefaultBackendService}, "default-backend-service", "Service that answers what no Ingress does, as in default/web; its first port is used")
+	flags.Var(name{&c.DefaultSSLCertificate}, "default-ssl-certificate", "Secret with the certificate for hosts that have none, as in default/tls")
+	flags.VarPF(toggle{&c.DisableCatchAll}, "disable-catch-all", "", "set aside Ingresses that would answer for any host").NoOptDefVal = "true"
+}
+
+// AddListeners adds the flags that say where to listen, and whom to believe there.
+func (c *Config) AddListeners(flags *pflag.FlagSet) {
+	flags.Var(address{&c.BindAddress}, "bind-address", "address for HTTP and HTTPS; every address when empty")
+	flags.Var(port{&c.HTTPPort}, "http-port", "port for HTTP; 0 for a free one")
+	flags.Var(port{&c.HTTPSPort}, "https-port", "port for HTTPS; 0 for a free one")
+	flags.Var(address{&c.AdminAddress}, "admin-address", "address for health, metrics and routes; every address when empty")
+	flags.Var(port{&c.AdminPort}, "admin-port", "port for health, metrics and routes; 0 for a free one")
+	flags.Var(prefixes(&c.TrustedProxies), "trusted-proxies", "peers whose X-Forwarded headers are believed: addresses and networks, as in 10.0.0.0/8 (repeatable)")
+
+	// The same under the names that other controllers have taught people.
+	flags.Var(port{&c.AdminPort}, "healthz-port", "the same as --admin-port")
+	flags.Var(address{&c.AdminAddress}, "healthz-host", "the same as --admin-address")
+	flags.Var(bind{&c.AdminAddress, &c.AdminPort}, "metrics-bind-address", "the same as --admin-address and --admin-port, as in :10254")
+	flags.Var(bind{&c.AdminAddress, &c.AdminPort}, "health-probe-bind-address", "the same as --admin-address and --admin-port, as in :10254")
+	hideAliases(flags)
+}
+
+// AddProcess adds the flags of a process that serves: timeouts, logs, and how it leaves.
+func (c *Config) AddProcess(flags *pflag.FlagSet) {
+	flags.Var(duration{&c.ProxyConnectTimeout}, "proxy-connect-timeout", "how long connecting to an endpoint may take")
+	flags.Var(duration{&c.ProxySendTimeout}, "proxy-send-timeout", "the longest gap while a request is sent to an endpoint")
+	flags.Var(duration{&c.ProxyReadTimeout}, "proxy-read-timeout", "the longest gap while an answer is read from an endpoint")
+	flags.Var(duration{&c.DrainDelay}, "drain-delay", "how long after SIGTERM new connections are still taken, while readiness already fails")
+	flags.Var(duration{&c.ShutdownGracePeriod}, "shutdown-grace-period", "how long requests in flight may take after that")
+	flags.Var(choice{&c.AccessLog, []string{"off", "text", "json"}}, "access-log", "access log on standard output: off, text or json")
+	flags.Var(level{&c.LogLevel}, "log-level", "least level that is logged: debug, info, warn or error")
+	flags.Var(choice{&c.LogFormat, []string{"auto", "text", "json"}}, "log-format", "form of the log on standard error: text, json, or auto for text on a terminal")
+	flags.Var(verbosity{&c.LogLevel}, "v", "the same as --log-level, as a number: 3 and above is debug, below is info")
+	flags.VarPF(toggle{&c.Profiling}, "profiling", "", "serve Go's profiles under /debug/pprof on the admin port").NoOptDefVal = "true"
+	hideAliases(flags)
+}
+
+// hideAliases keeps second names out of the help text, where they would only raise the question which one is right.
+func hideAliases(flags *pflag.FlagSet) {
+	for alias := range aliases {
+		if flag := flags.Lookup(alias); flag != nil {
+			flag.Hidden = true
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Each type here is the value of a flag: where it is written to, how it is read, and what a wrong one is told.
+
+// port is a TCP port, 0 included.
+type port struct{ to *uint16 }
+
+func (port) Type() string     { return "PORT" }
+func (p port) String() string { return strconv.Itoa(int(deref(p.to))) }
+
+func (p port) Set(s string) error {
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil {
+		return fmt.Errorf("%q is not a port, a whole number from 0 to 65535", s)
+	}
+	*p.to = uint16(n)
+	return nil
+}
+
+// address is an IP address, or nothing for every address.
+type address struct{ to *netip.Addr }
+
+func (address) Type() string { return "ADDRESS" }
+
+func (a address) String() string {
+	if addr := deref(a.to); addr.IsValid() {
+		return addr.String()
+	}
+	return ""
+}
+
+func (a address) Set(s string) error {
+	if s == "" {
+		*a.to = netip.Addr{}
+		return nil
+	}
+	addr, err := netip.ParseAddr(s)
+	if err != nil {
+		return fmt.Errorf("%q is not an IP address, as in 127.0.0.1 or ::1", s)
+	}
+	*a.to = addr
+	return nil
+}
+
+// bind is an address and a port in one, as in ":8080" or "127.0.0.1:8080".
+type bind struct {
+	address *netip.Addr
+	port    *uint16
+}
+
+func (bind) Type() string { return "ADDRESS:PORT" }
+
+func (b bind) String() string {
+	if b.port == nil {
+		return ""
+	}
+	return address{b.address}.String() + ":" + port{b.port}.String()
+}
+
+func (b bind) Set(s string) error {
+	host, number, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%q is not an address and a port, as in :10254 or 127.0.0.1:10254", s)
+	}
+	if err := (address{b.address}).Set(host); err != nil {
+		return err
+	}
+	return port{b.port}.Set(number)
+}
+
+// duration is a length of time that is not negative. A number alone counts seconds, as ingress-nginx's flags do.
+type duration struct{ to *time.Duration }
+
+func (duration) Type() string     { return "DURATION" }
+func (d duration) String() string { return deref(d.to).String() }
+
+func (d duration) Set(s string) error {
+	length, err := time.ParseDuration(s)
+	if seconds, notNumber := strconv.ParseUint(s, 10, 32); notNumber == nil {
+		length, err = time.Duration(seconds)*time.Second, nil
+	}
+	if err != nil || length < 0 {
+		return fmt.Errorf("%q is not a length of time, as in 10s or 1m30s", s)
+	}
+	*d.to = length
+	return nil
+}
+
+// toggle is true or false; the flag alone means true.
+type toggle struct{ to *bool }
+
+func (toggle) Type() string     { return "bool" }
+func (t toggle) String() string { return strconv.FormatBool(deref(t.to)) }
+
+func (t toggle) Set(s string) error {
+	switch s {
+	case "true":
+		*t.to = true
+	case "false":
+		*t.to = false
+	default:
+		return fmt.Errorf("%q is not true or false", s)
+	}
+	return nil
+}
+
+// choice is one of a few words.
+type choice struct {
+	to    *string
+	words []string
+}
+
+func (c choice) Type() string   { return strings.Join(c.words, "|") }
+func (c choice) String() string { return deref(c.to) }
+
+func (c choice) Set(s string) error {
+	if !slices.Contains(c.words, s) {
+		return fmt.Errorf("%q is not one of %s", s, strings.Join(c.words, ", "))
+	}
+	*c.to = s
+	return nil
+}
+
+// level is a level of the log.
+type level struct{ to *slog.Level }
+
+func (level) Type() string     { return "debug|info|warn|error" }
+func (l level) String() string { return strings.ToLower(deref(l.to).String()) }
+
+func (l level) Set(s string) error {
+	levels := map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+	value, ok := levels[s]
+	if !ok {
+		return fmt.Errorf("%q is not one of debug, info, warn, error", s)
+	}
+	*l.to = value
+	return nil
+}
+
+// verbosity is a level of the log as ingress-nginx writes it.
+type verbosity struct{ to *slog.Level }
+
+func (verbosity) Type() string { return "NUMBER" }
+
+func (v verbosity) String() string {
+	if deref(v.to) <= slog.LevelDebug {
+		return "3"
+	}
+	return "2"
+}
+
+func (v verbosity) Set(s string) error {
+	n, err := strconv.ParseUint(s, 10, 31)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q is not a whole number from 0 to %d", s, math.MaxInt32)
+	case n >= 3:
+		*v.to = slog.LevelDebug
+	default:
+		*v.to = slog.LevelInfo
+	}
+	return nil
+}
+
+// name is "namespace/name", or nothing.
+type name struct{ to *Name }
+
+func (name) Type() string     { return "NAMESPACE/NAME" }
+func (n name) String() string { return deref(n.to).String() }
+
+func (n name) Set(s string) error {
+	if s == "" {
+		*n.to = Name{}
+		return nil
+	}
+	namespace, object, ok := strings.Cut(s, "/")
+	if !ok || !isLabel(namespace) || !isSubdomain(object) {
+		return fmt.Errorf("%q is not a namespace and a name, as in default/web", s)
+	}
+	*n.to = Name{namespace, object}
+	return nil
+}
+
+var (
+	labelForm     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	subdomainForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	pathForm      = regexp.MustCompile(`^[A-Za-z0-9/\-._~%!$&'()*+,;=:]+$`)
+)
+
+// isLabel reports whether s may name a namespace or a Service (RFC 1123 label).
+func isLabel(s string) bool { return len(s) <= 63 && labelForm.MatchString(s) }
+
+// isSubdomain reports whether s may name a Secret or an Ingress (RFC 1123 subdomain).
+func isSubdomain(s string) bool { return len(s) <= 253 && subdomainForm.MatchString(s) }
+
+// isControllerClass reports whether s may stand in an IngressClass's spec.controller: a domain, a slash, a path.
+func isControllerClass(s string) bool {
+	domain, path, ok := strings.Cut(s, "/")
+	return ok && isSubdomain(domain) && pathForm.MatchString(path)
+}
+
+// deref reads through a pointer that is nil when pflag asks a type's zero value for its text.
+func deref[T any](p *T) (value T) {
+	if p != nil {
+		value = *p
+	}
+	return value
+}
