@@ -82,11 +82,24 @@ type RouteInfo struct {
 type Observer interface{ Observe(e *Exchange) }
 
 // Identify is the outermost handler of every route: it says whose the exchange is.
-func Identify(info *RouteInfo, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		From(r).Info = info
-		next.ServeHTTP(w, r)
-	})
+func Identify(info *RouteInfo, next http.Handler) http.Handler { return &identified{info, next} }
+
+// InfoOf returns what a handler made by [Identify] was told, nil for any other: what a page that lists routes shows.
+func InfoOf(handler http.Handler) *RouteInfo {
+	if h, ok := handler.(*identified); ok {
+		return h.info
+	}
+	return nil
+}
+
+type identified struct {
+	info *RouteInfo
+	next http.Handler
+}
+
+func (h *identified) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	From(r).Info = h.info
+	h.next.ServeHTTP(w, r)
 }
 
 // exchangeContext carries the exchange through the request's context without an allocation of its own.
