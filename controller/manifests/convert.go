@@ -1,0 +1,160 @@
+package manifests
+
+import (
+	"net/netip"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	discoveryv1beta1 "k8s.io/api/discovery/v1beta1"
+	networkingv1 "k8s.io/api/networking/v1"
+	networkingv1beta1 "k8s.io/api/networking/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// An API server of those days stored every version of an Ingress as one thing and served it as any other. What is done
+// here is what it did: internal/apis/networking/v1beta1 of Kubernetes 1.18 to 1.21.
+
+// fromBetaIngress makes a networking.k8s.io/v1 Ingress of an older one. A path without pathType is
+// ImplementationSpecific, the default of the old versions.
+func fromBetaIngress(old *networkingv1beta1.Ingress) *networkingv1.Ingress {
+	ingress := &networkingv1.Ingress{ObjectMeta: old.ObjectMeta}
+	ingress.Spec.IngressClassName = old.Spec.IngressClassName
+	ingress.Spec.DefaultBackend = fromBetaBackend(old.Spec.Backend)
+	for _, t := range old.Spec.TLS {
+		ingress.Spec.TLS = append(ingress.Spec.TLS, networkingv1.IngressTLS{Hosts: t.Hosts, SecretName: t.SecretName})
+	}
+	for _, r := range old.Spec.Rules {
+		rule := networkingv1.IngressRule{Host: r.Host}
+		if r.HTTP != nil {
+			rule.HTTP = &networkingv1.HTTPIngressRuleValue{}
+			for _, p := range r.HTTP.Paths {
+				rule.HTTP.Paths = append(rule.HTTP.Paths, fromBetaPath(p))
+			}
+		}
+		ingress.Spec.Rules = append(ingress.Spec.Rules, rule)
+	}
+	return ingress
+}
+
+func fromBetaPath(p networkingv1beta1.HTTPIngressPath) networkingv1.HTTPIngressPath {
+	kind := networkingv1.PathTypeImplementationSpecific
+	if p.PathType != nil {
+		kind = networkingv1.PathType(*p.PathType)
+	}
+	path := networkingv1.HTTPIngressPath{Path: p.Path, PathType: &kind}
+	if backend := fromBetaBackend(&p.Backend); backend != nil {
+		path.Backend = *backend
+	}
+	return path
+}
+
+func fromBetaBackend(old *networkingv1beta1.IngressBackend) *networkingv1.IngressBackend {
+	if old == nil {
+		return nil
+	}
+	backend := &networkingv1.IngressBackend{Resource: old.Resource}
+	if old.ServiceName == "" && old.ServicePort == (intstr.IntOrString{}) {
+		return backend
+	}
+	backend.Service = &networkingv1.IngressServiceBackend{Name: old.ServiceName}
+	if old.ServicePort.Type == intstr.String {
+		backend.Service.Port.Name = old.ServicePort.StrVal
+	} else {
+		backend.Service.Port.Number = old.ServicePort.IntVal
+	}
+	return backend
+}
+
+// fromBetaSlice makes a discovery.k8s.io/v1 EndpointSlice of an older one; its topology labels name node and zone.
+func fromBetaSlice(old *discoveryv1beta1.EndpointSlice) *discoveryv1.EndpointSlice {
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  old.ObjectMeta,
+		AddressType: discoveryv1.AddressType(old.AddressType),
+	}
+	for _, e := range old.Endpoints {
+		endpoint := discoveryv1.Endpoint{
+			Addresses:          e.Addresses,
+			Conditions:         discoveryv1.EndpointConditions(e.Conditions),
+			Hostname:           e.Hostname,
+			TargetRef:          e.TargetRef,
+			NodeName:           e.NodeName,
+			DeprecatedTopology: e.Topology,
+		}
+		if zone, ok := e.Topology[corev1.LabelTopologyZone]; ok {
+			endpoint.Zone = &zone
+		}
+		if node, ok := e.Topology[corev1.LabelHostname]; ok && endpoint.NodeName == nil {
+			endpoint.NodeName = &node
+		}
+		slice.Endpoints = append(slice.Endpoints, endpoint)
+	}
+	for _, p := range old.Ports {
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort(p))
+	}
+	return defaultSlice(slice)
+}
+
+// mirrorOf is the annotation by which a slice made of an Endpoints object is known here.
+const mirrorName = "-mirrored-"
+
+// mirrored makes EndpointSlices of v1 Endpoints the way the mirroring controller of a cluster does: one per subset and
+// address family, with the label that names the Service, ready and not ready addresses with their condition.
+// (kubernetes.io/docs/concepts/services-networking/endpoint-slices, "EndpointSlice mirroring")
+func mirrored(endpoints *corev1.Endpoints) []metav1.Object {
+	if endpoints.Labels["endpointslice.kubernetes.io/skip-mirror"] == "true" {
+		return []metav1.Object{}
+	}
+	objects := []metav1.Object{}
+	for _, subset := range endpoints.Subsets {
+		for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
+			slice := &discoveryv1.EndpointSlice{AddressType: family, Ports: slicePorts(subset.Ports)}
+			slice.Name = endpoints.Name + mirrorName + strconv.Itoa(len(objects)+1)
+			slice.Namespace = endpoints.Namespace
+			slice.Labels = map[string]string{
+				discoveryv1.LabelServiceName: endpoints.Name,
+				discoveryv1.LabelManagedBy:   "endpointslicemirroring-controller.k8s.io",
+			}
+			slice.Endpoints = append(slice.Endpoints, sliceEndpoints(subset.Addresses, family, true)...)
+			slice.Endpoints = append(slice.Endpoints, sliceEndpoints(subset.NotReadyAddresses, family, false)...)
+			if len(slice.Endpoints) > 0 {
+				objects = append(objects, slice)
+			}
+		}
+	}
+	return objects
+}
+
+func slicePorts(ports []corev1.EndpointPort) []discoveryv1.EndpointPort {
+	var made []discoveryv1.EndpointPort
+	for _, p := range ports {
+		if p.Protocol == "" {
+			p.Protocol = corev1.ProtocolTCP
+		}
+		made = append(made, discoveryv1.EndpointPort{Name: &p.Name, Port: &p.Port, Protocol: &p.Protocol, AppProtocol: p.AppProtocol})
+	}
+	return made
+}
+
+func sliceEndpoints(addresses []corev1.EndpointAddress, family discoveryv1.AddressType, ready bool) []discoveryv1.Endpoint {
+	var made []discoveryv1.Endpoint
+	for _, a := range addresses {
+		ip, err := netip.ParseAddr(a.IP)
+		isIPv6 := err == nil && ip.Is6() && !ip.Is4In6()
+		if isIPv6 != (family == discoveryv1.AddressTypeIPv6) {
+			continue // what is no address at all stays with IPv4, where the builder reports it
+		}
+		e := discoveryv1.Endpoint{
+			Addresses:  []string{a.IP},
+			Conditions: discoveryv1.EndpointConditions{Ready: &ready},
+			NodeName:   a.NodeName,
+			TargetRef:  a.TargetRef,
+		}
+		if a.Hostname != "" {
+			e.Hostname = &a.Hostname
+		}
+		made = append(made, e)
+	}
+	return made
+}
