@@ -18,6 +18,7 @@ func flagSet() (*pflag.FlagSet, *Config) {
 	c := Default()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	c.AddSources(flags)
+	c.AddMap(flags)
 	c.AddClasses(flags)
 	c.AddListeners(flags)
 	c.AddProcess(flags)

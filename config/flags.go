@@ -6,9 +6,13 @@ import "github.com/spf13/pflag"
 func (c *Config) AddSources(flags *pflag.FlagSet) {
 	flags.Var(folders(&c.Manifests), "manifests", "serve from a folder of manifests, read again whenever it changes (repeatable)")
 	flags.StringVar(&c.Kubeconfig, "kubeconfig", c.Kubeconfig, "serve from the cluster that this `FILE` names; in a pod, its own cluster is the default")
-	flags.Var(mappings(&c.Map), "map", "send a Service's traffic to a process of this machine, as in default/web:80=localhost:3000 (repeatable)")
 	flags.Var(namespaces(&c.WatchNamespaces), "watch-namespace", "serve the Ingresses of this namespace only (repeatable)")
 	flags.StringVar(&c.WatchNamespaceSelector, "watch-namespace-selector", c.WatchNamespaceSelector, "serve the Ingresses of namespaces with these `LABELS` only, as in team=web")
+}
+
+// AddMap adds the flag that sends what Services would get elsewhere.
+func (c *Config) AddMap(flags *pflag.FlagSet) {
+	flags.Var(mappings(&c.Map), "map", "send a Service's traffic to a process of this machine, as in default/web:80=localhost:3000 (repeatable)")
 }
 
 // AddClasses adds the flags that say which Ingresses are ours and what serves the rest.
