@@ -1,0 +1,242 @@
+package http1
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// A Response is the head of an answer. Its Fields are good until the next Head of the same Response; the strings in them
+// for ever.
+type Response struct {
+	Status int // 100 to 599
+	Minor  int // of the version HTTP/1.Minor: 0 or 1
+	Fields []Field
+
+	// Length is the bytes of the body that follows: 0 when the status or the request's method allow none, -1 when only
+	// its end will tell. Chunked says that the end is marked in the body, else it is the connection's.
+	Length  int64
+	Chunked bool
+	// Close says that the connection ends with this answer.
+	Close bool
+
+	spans []span // of the fields in the head, while it is still being read
+}
+
+// span is where a field's name and value stand, counted from the beginning of the head.
+type span struct{ name, nameEnd, value, valueEnd int }
+
+// Interim reports whether another head follows: 1xx, but not 101, which is the last word of HTTP on a connection.
+func (res *Response) Interim() bool { return res.Status < 200 && res.Status != 101 }
+
+// Get returns the value of the first field of that canonical name, "" if there is none.
+func (res *Response) Get(name string) string {
+	for i := range res.Fields {
+		if res.Fields[i].Name == name {
+			return res.Fields[i].Value
+		}
+	}
+	return ""
+}
+
+// A Reader reads answers from one connection. The zero value needs a Reset.
+type Reader struct {
+	src  io.Reader
+	buf  []byte // nil between exchanges
+	r, w int    // what is buffered: buf[r:w]
+
+	bodiless bool // the request was a HEAD
+	started  bool // a byte came since Begin
+	budget   int  // bytes that heads may still have
+	interim  int  // interim answers since Begin
+
+	body    bodyMode
+	left    int64 // of the body, or of the chunk
+	excess  int64 // framing of a chunked body beyond its content
+	close   bool  // the connection ends with the answer
+	trailer Response
+}
+
+var errStuck = errors.New("http1: 100 reads without data or error")
+
+// Reset makes r read from src, which nothing else may read any more.
+func (r *Reader) Reset(src io.Reader) {
+	r.Release()
+	r.src = src
+}
+
+// Begin prepares for the answer to a request of that method.
+func (r *Reader) Begin(method string) {
+	r.bodiless = method == "HEAD"
+	r.started = r.w > r.r
+	r.budget = MaxHead
+	r.interim = 0
+	r.body = bodyNone
+	r.close = true // until a head says otherwise
+	r.trailer.Fields = r.trailer.Fields[:0]
+}
+
+// Started reports whether a byte of an answer has come since Begin.
+func (r *Reader) Started() bool { return r.started }
+
+// Buffered is what was read from the connection and belongs to nothing yet: after a 101, the first bytes of the other
+// protocol. It is good until the next call.
+func (r *Reader) Buffered() []byte { return r.buf[r.r:r.w] }
+
+// Release gives the buffer back, with what may be in it. The Reader takes another one when it needs it.
+func (r *Reader) Release() {
+	release(r.buf)
+	r.buf, r.r, r.w = nil, 0, 0
+}
+
+// Head reads the next head into res, interim ones as well. It returns io.EOF when the connection ended before its first
+// byte, io.ErrUnexpectedEOF when it ended within, a [SyntaxError], [ErrHeadTooBig], or the connection's own error.
+func (r *Reader) Head(res *Response) error {
+	if r.interim > MaxInterim {
+		return errInterim
+	}
+	start, err := r.statusLine(res)
+	if err != nil {
+		return err
+	}
+	end, err := r.fields(res, start, r.budget)
+	if err != nil {
+		return err
+	}
+	r.budget -= end
+	res.assemble(string(r.buf[r.r : r.r+end]))
+	r.r += end
+	if res.Interim() {
+		r.interim++
+	}
+	return r.frame(res)
+}
+
+// line finds the line that begins at r.r+from and returns the offset behind its LF. The line with its CRLF is
+// r.buf[r.r+from : r.r+next].
+func (r *Reader) line(from, limit int) (next int, err error) {
+	seen := from
+	for {
+		if i := bytes.IndexByte(r.buf[r.r+seen:r.w], '\n'); i >= 0 {
+			next = seen + i + 1
+			if next > limit {
+				return 0, ErrHeadTooBig
+			}
+			if i+seen == from || r.buf[r.r+next-2] != '\r' {
+				return 0, errBareLF
+			}
+			return next, nil
+		}
+		seen = r.w - r.r
+		if seen >= limit {
+			return 0, ErrHeadTooBig
+		}
+		if err := r.fill(MaxHead); err != nil {
+			if err == io.EOF && r.w > r.r {
+				err = io.ErrUnexpectedEOF
+			}
+			return 0, err
+		}
+	}
+}
+
+const versionPrefix = "HTTP/1."
+
+// statusLine reads "HTTP/1.x SP status [SP reason] CRLF" and returns the offset behind it. Something that is no HTTP is
+// refused at its first wrong byte: it might never send a line end.
+func (r *Reader) statusLine(res *Response) (next int, err error) {
+	for r.w-r.r < len(versionPrefix) {
+		if err := r.fill(MaxHead); err != nil {
+			if err == io.EOF && r.w > r.r {
+				err = io.ErrUnexpectedEOF
+			}
+			return 0, err
+		}
+		if have := r.buf[r.r:min(r.w, r.r+len(versionPrefix))]; string(have) != versionPrefix[:len(have)] {
+			return 0, errStatusLine
+		}
+	}
+	if string(r.buf[r.r:r.r+len(versionPrefix)]) != versionPrefix {
+		return 0, errStatusLine
+	}
+	next, err = r.line(0, r.budget)
+	if err != nil {
+		return 0, err
+	}
+	l := r.buf[r.r+len(versionPrefix) : r.r+next-2] // "1 200 OK"
+	if len(l) < 5 || l[0] != '0' && l[0] != '1' || l[1] != ' ' || len(l) > 5 && l[5] != ' ' || !all(l, valueByte) {
+		return 0, errStatusLine
+	}
+	res.Minor = int(l[0] - '0')
+	res.Status = 0
+	for _, d := range l[2:5] {
+		if d < '0' || d > '9' {
+			return 0, errStatusLine
+		}
+		res.Status = res.Status*10 + int(d-'0')
+	}
+	if res.Status < 100 || res.Status > 599 {
+		return 0, errStatusLine
+	}
+	return next, nil
+}
+
+// fields reads field lines from the offset from up to the empty line, checks them, makes their names canonical in place
+// and notes where they stand. It returns the offset behind the empty line.
+func (r *Reader) fields(res *Response, from, limit int) (end int, err error) {
+	res.spans = res.spans[:0]
+	for {
+		next, err := r.line(from, limit)
+		if err != nil {
+			return 0, err
+		}
+		l := r.buf[r.r+from : r.r+next-2]
+		if len(l) == 0 {
+			return next, nil
+		}
+		if len(res.spans) == maxFields {
+			return 0, errFieldCount
+		}
+		s, err := parseField(l)
+		if err != nil {
+			return 0, err
+		}
+		res.spans = append(res.spans, span{from, from + s.nameEnd, from + s.value, from + s.valueEnd})
+		from = next
+	}
+}
+
+// parseField checks one line without its CRLF.
+func parseField(l []byte) (span, error) {
+	if l[0] == ' ' || l[0] == '\t' {
+		return span{}, errFold
+	}
+	colon := bytes.IndexByte(l, ':')
+	if colon < 0 {
+		return span{}, errNoColon
+	}
+	name := l[:colon]
+	if colon == 0 || !all(name, tokenByte) {
+		return span{}, errName
+	}
+	if !all(l[colon+1:], valueByte) {
+		return span{}, errValue
+	}
+	canonicalize(name)
+	value, end := colon+1, len(l)
+	for value < end && (l[value] == ' ' || l[value] == '\t') {
+		value++
+	}
+	for end > value && (l[end-1] == ' ' || l[end-1] == '\t') {
+		end--
+	}
+	return span{0, colon, value, end}, nil
+}
+
+// assemble cuts the fields out of one string, so that a head costs one allocation however many fields it has.
+func (res *Response) assemble(head string) {
+	res.Fields = res.Fields[:0]
+	for _, s := range res.spans {
+		res.Fields = append(res.Fields, Field{head[s.name:s.nameEnd], head[s.value:s.valueEnd]})
+	}
+}

@@ -1,0 +1,113 @@
+package http1
+
+// Classes of octets, one bit each.
+const (
+	tokenByte  = 1 << iota // tchar of RFC 9110 section 5.6.2
+	valueByte              // field-vchar, SP and HTAB of RFC 9110 section 5.5, obs-text included
+	targetByte             // what a request target may hold on the wire: VCHAR and obs-text
+)
+
+var classes = func() (t [256]uint8) {
+	for c := range 256 {
+		b := byte(c)
+		switch {
+		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9':
+			t[c] |= tokenByte
+		}
+		if b > ' ' && b != 0x7f {
+			t[c] |= valueByte | targetByte
+		}
+	}
+	for _, b := range []byte("!#$%&'*+-.^_`|~") {
+		t[b] |= tokenByte
+	}
+	t[' '] |= valueByte
+	t['\t'] |= valueByte
+	return t
+}()
+
+func all[T string | []byte](s T, class uint8) bool {
+	for i := 0; i < len(s); i++ {
+		if classes[s[i]]&class == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// ValidToken reports whether s is a token, such as a method or a field name: not empty, no separators.
+func ValidToken(s string) bool { return s != "" && all(s, tokenByte) }
+
+// ValidValue reports whether s may be the value of a field: no control character but HTAB.
+func ValidValue(s string) bool { return all(s, valueByte) }
+
+// HasToken reports whether a comma-separated list, as the value of Connection is one, holds token. Case does not count.
+func HasToken(list, token string) bool {
+	for len(list) > 0 {
+		var item string
+		item, list = NextToken(list)
+		if equalFold(item, token) {
+			return true
+		}
+	}
+	return false
+}
+
+// NextToken splits the first item off a comma-separated list and trims the white space around it. The item is empty for
+// an empty place in the list.
+func NextToken(list string) (item, rest string) {
+	end := 0
+	for end < len(list) && list[end] != ',' {
+		end++
+	}
+	item = trim(list[:end])
+	if end < len(list) {
+		rest = list[end+1:]
+	}
+	return item, rest
+}
+
+// trim removes SP and HTAB, and nothing else, from both ends.
+func trim[T string | []byte](s T) T {
+	for len(s) > 0 && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for len(s) > 0 && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// equalFold compares in ASCII only: strings.EqualFold would take the Kelvin sign for a k.
+func equalFold(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if lower(a[i]) != lower(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(b byte) byte {
+	if b >= 'A' && b <= 'Z' {
+		return b + 'a' - 'A'
+	}
+	return b
+}
+
+// canonicalize writes a field name in the form that http.Header keys have: "content-TYPE" becomes "Content-Type".
+func canonicalize(name []byte) {
+	upper := true
+	for i, b := range name {
+		switch {
+		case upper && b >= 'a' && b <= 'z':
+			name[i] = b - ('a' - 'A')
+		case !upper && b >= 'A' && b <= 'Z':
+			name[i] = b + ('a' - 'A')
+		}
+		upper = b == '-'
+	}
+}

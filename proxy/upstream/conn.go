@@ -1,0 +1,137 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"sallyport/proxy/http1"
+)
+
+// A conn is one connection to an endpoint. It serves one exchange at a time; while a body is being sent, one goroutine
+// writes and another reads.
+type conn struct {
+	tcp    *net.TCPConn
+	raw    syscall.RawConn // of tcp, kept because asking for it allocates
+	reader http1.Reader    // reads the conn itself, so that each read has its deadline
+	answer http1.Response  // the head being relayed
+	out    []byte          // the request head being written
+
+	reused bool      // an exchange went over it before
+	since  time.Time // idle since; guarded by the endpoint's mutex
+
+	readGap, sendGap time.Duration // of the exchange; 0 or less: none
+	readEnd, sendEnd time.Time     // the deadlines set now; zero: none
+
+	// While a body is being sent the endpoint owes no answer, so its time to answer begins when sending is over.
+	sending atomic.Bool
+	sentAt  atomic.Int64 // Unix nanoseconds; when sending was over; 0: nothing was sent apart from the head
+}
+
+// dial connects to addr. Nothing of the process's environment has a say in it: no HTTP_PROXY, no resolver.
+func dial(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*conn, error) {
+	d := net.Dialer{Timeout: max(0, timeout), KeepAlive: 15 * time.Second}
+	tcp, err := d.DialTCP(ctx, "tcp", netip.AddrPort{}, addr) // TCP_NODELAY is the default
+	if err != nil {
+		return nil, err
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		tcp.Close()
+		return nil, err
+	}
+	c := &conn{tcp: tcp, raw: raw}
+	c.reader.Reset(c)
+	return c, nil
+}
+
+// begin prepares for an exchange with the gaps of its route.
+func (c *conn) begin(method string, o *Options) {
+	c.readGap, c.sendGap = o.ReadTimeout, o.SendTimeout
+	c.sending.Store(false)
+	c.sentAt.Store(0)
+	c.reader.Begin(method)
+}
+
+// rest prepares for lying idle: the buffer goes back, and no deadline may run out that would make a good connection look
+// bad.
+func (c *conn) rest() {
+	c.reader.Release()
+	c.answer.Fields = c.answer.Fields[:0]
+	c.since = time.Now()
+	if !c.readEnd.IsZero() {
+		c.tcp.SetReadDeadline(time.Time{})
+		c.readEnd = time.Time{}
+	}
+}
+
+func (c *conn) close() {
+	c.reader.Release()
+	c.tcp.Close()
+}
+
+// slack is the part of a gap by which a deadline may be early or late, so that not every read and write of a busy
+// connection has to set one: that costs a timer each.
+const slack = 8
+
+// arm returns the deadline to set for a gap that begins now, and whether the one in place will not do.
+func arm(end time.Time, gap time.Duration) (time.Time, bool) {
+	if gap <= 0 {
+		return time.Time{}, !end.IsZero()
+	}
+	now := time.Now()
+	left := end.Sub(now)
+	if left >= gap && left <= gap+gap/slack {
+		return end, false
+	}
+	return now.Add(gap + gap/slack), true
+}
+
+// Read reads from the endpoint, waiting no longer than the read gap. The gap does not run while a body is being sent.
+func (c *conn) Read(p []byte) (int, error) {
+	end, change := arm(c.readEnd, c.readGap)
+	for {
+		if change {
+			c.readEnd = end
+			c.tcp.SetReadDeadline(end)
+		}
+		n, err := c.tcp.Read(p)
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		if end, change = c.owed(); !change {
+			return n, err
+		}
+	}
+}
+
+// owed says, when the read deadline has passed, until when the endpoint may have more time because it had not yet got the
+// whole request for as long as the gap.
+func (c *conn) owed() (until time.Time, ok bool) {
+	if c.sending.Load() {
+		return time.Now().Add(c.readGap), true
+	}
+	at := c.sentAt.Load()
+	if at == 0 {
+		return time.Time{}, false
+	}
+	until = time.Unix(0, at).Add(c.readGap)
+	return until, time.Until(until) > 0
+}
+
+// Write writes to the endpoint, which must take it within the send gap.
+func (c *conn) Write(p []byte) (int, error) {
+	if end, change := arm(c.sendEnd, c.sendGap); change {
+		c.sendEnd = end
+		c.tcp.SetWriteDeadline(end)
+	}
+	return c.tcp.Write(p)
+}
+
+// abort closes the connection from any goroutine: whoever waits on it wakes. The one who owns the conn still closes it.
+func (c *conn) abort() { c.tcp.Close() }

@@ -1,0 +1,104 @@
+package upstream
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of what an endpoint keeps.
+const (
+	maxIdle = 64 // connections
+
+	// idleLife is how long a connection is kept unused. It is below what servers commonly allow (Go 60 s or more, nginx
+	// 75 s, Tomcat 60 s), so that it is we who close: a server that closes first does so under a request now and then.
+	idleLife = 30 * time.Second
+)
+
+// An Endpoint is one address of a pool with what was learned about it.
+type Endpoint struct {
+	addr     netip.AddrPort
+	inFlight atomic.Int64
+
+	mu      sync.Mutex
+	idle    []*conn     // guarded by mu; the most recently used last
+	sweeper *time.Timer // guarded by mu; closes what was idle too long; nil: nothing to sweep
+	retired bool        // guarded by mu; the endpoint left its pool, nothing is kept any more
+}
+
+// Addr is where the endpoint listens.
+func (e *Endpoint) Addr() netip.AddrPort { return e.addr }
+
+// InFlight is the number of requests and tunnels at the endpoint now.
+func (e *Endpoint) InFlight() int64 { return e.inFlight.Load() }
+
+// take returns an idle connection that is still good, the most recently used first, or nil.
+func (e *Endpoint) take() *conn {
+	for {
+		e.mu.Lock()
+		last := len(e.idle) - 1
+		if last < 0 {
+			e.mu.Unlock()
+			return nil
+		}
+		c := e.idle[last]
+		e.idle[last] = nil
+		e.idle = e.idle[:last]
+		e.mu.Unlock()
+		if c.quiet() {
+			c.reused = true
+			return c
+		}
+		c.close()
+	}
+}
+
+// put gives back a connection on which nothing is under way.
+func (e *Endpoint) put(c *conn) {
+	c.rest()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.retired || len(e.idle) >= maxIdle {
+		c.close()
+		return
+	}
+	e.idle = append(e.idle, c)
+	if e.sweeper == nil {
+		e.sweeper = time.AfterFunc(idleLife, e.sweep)
+	}
+}
+
+// sweep closes the connections that were idle too long, which stand first, and comes again for the others.
+func (e *Endpoint) sweep() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	old := 0
+	for old < len(e.idle) && now.Sub(e.idle[old].since) >= idleLife {
+		e.idle[old].close()
+		old++
+	}
+	e.idle = slices.Delete(e.idle, 0, old)
+	if len(e.idle) == 0 {
+		e.sweeper = nil
+		return
+	}
+	e.sweeper.Reset(idleLife - now.Sub(e.idle[0].since))
+}
+
+// retire closes the idle connections and keeps none from now on.
+func (e *Endpoint) retire() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.retired = true
+	for _, c := range e.idle {
+		c.close()
+	}
+	e.idle = nil
+	if e.sweeper != nil {
+		e.sweeper.Stop()
+		e.sweeper = nil
+	}
+}

@@ -1,0 +1,89 @@
+package upstream
+
+import (
+	"net/http"
+	"strings"
+
+	"sallyport/proxy/http1"
+)
+
+// appendHead appends the head of the request as the endpoint is to see it.
+func (x *trip) appendHead(b []byte) ([]byte, error) {
+	r := x.r
+	b, err := http1.AppendRequestLine(b, r.Method, x.target, r.Host)
+	if err != nil {
+		return b, err
+	}
+	for name, values := range r.Header {
+		if ofConnection(name) || name == "Host" || name == "Content-Length" || name == "Expect" {
+			continue
+		}
+		for _, value := range values {
+			b = http1.AppendField(b, name, value)
+		}
+	}
+	if x.expect {
+		b = http1.AppendField(b, "Expect", "100-continue")
+	}
+	if acceptsTrailers(r.Header) {
+		b = http1.AppendField(b, "Te", "trailers")
+	}
+	if x.upgrade {
+		b = append(b, "Connection: Upgrade\r\nUpgrade: websocket\r\n"...)
+	}
+	return http1.AppendEnd(x.appendFraming(b)), nil
+}
+
+// appendFraming says how the body ends. A request without one says so only where an endpoint might wait for it (RFC 9110
+// section 8.6), or where the client did.
+func (x *trip) appendFraming(b []byte) []byte {
+	r := x.r
+	switch {
+	case x.streamed && r.ContentLength < 0:
+		b = append(b, "Transfer-Encoding: chunked\r\n"...)
+		if names := trailerNames(r.Trailer); names != "" {
+			b = http1.AppendField(b, "Trailer", names)
+		}
+		return b
+	case x.streamed || x.small.bytes != nil:
+		return http1.AppendLength(b, r.ContentLength)
+	case r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch ||
+		len(r.Header["Content-Length"]) > 0:
+		return http1.AppendLength(b, 0)
+	}
+	return b
+}
+
+// ofConnection reports whether a field, by its canonical name, concerns one connection only and is never passed on (RFC
+// 9110 section 7.6.1, with the older ones that are still about). The front has removed what the client's Connection
+// field named besides; here it is too late, since the front's own fields are in place.
+func ofConnection(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Http2-Settings", "Proxy-Authenticate", "Proxy-Authorization":
+		return true
+	}
+	return false
+}
+
+// acceptsTrailers reports whether the client's TE holds "trailers", the one word of it that is passed on: gRPC servers
+// insist on it.
+func acceptsTrailers(h http.Header) bool {
+	for _, v := range h["Te"] {
+		if http1.HasToken(v, "trailers") {
+			return true
+		}
+	}
+	return false
+}
+
+// trailerNames lists the announced trailer fields that may be sent.
+func trailerNames(t http.Header) string {
+	names := make([]string, 0, len(t))
+	for name := range t {
+		if !http1.ForbiddenTrailer(name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}

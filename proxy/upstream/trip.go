@@ -1,0 +1,281 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"sallyport/proxy"
+	"sallyport/proxy/http1"
+)
+
+// A trip is one request on its way to an endpoint and back. It belongs to the handler's goroutine.
+type trip struct {
+	t *Transport
+	w http.ResponseWriter
+	r *http.Request
+	e *proxy.Exchange
+
+	target   string
+	small    smallBody // the body, when it was read before anything was sent
+	streamed bool      // the body is sent while the answer is awaited
+	expect   bool      // the client waits for 100 before it sends the body
+	upgrade  bool      // the client asks for a WebSocket
+
+	upload    *upload // the body on its way; nil: none, or not begun
+	committed bool    // the head of the final answer went to the client
+	hijacked  bool    // the client's connection is ours
+}
+
+var errNoEndpoints = errors.New("the Service has no endpoint that is ready")
+
+// prepare decides how the request will be sent, and reads a body that is small enough to be sent with the head.
+func (x *trip) prepare() *fault {
+	x.target = x.e.Target
+	if x.target == "" {
+		x.target = x.r.URL.RequestURI()
+	}
+	x.upgrade = wantsWebSocket(x.r)
+	if x.r.ContentLength == 0 || x.r.Body == nil || x.r.Body == http.NoBody {
+		return nil
+	}
+	x.expect = http1.HasToken(x.r.Header.Get("Expect"), "100-continue")
+	if x.expect || x.r.ContentLength < 0 || x.r.ContentLength > maxSmall {
+		x.streamed = true
+		return nil
+	}
+	if x.t.pool.Len() == 0 {
+		return nil // refused presently; why read it
+	}
+	if err := x.small.read(x.r.Body, int(x.r.ContentLength)); err != nil {
+		return bodyFault(x.r.Context(), err)
+	}
+	return nil
+}
+
+// send tries endpoints until one can be connected to, and relays its answer.
+func (x *trip) send() *fault {
+	last := &fault{http.StatusServiceUnavailable, proxy.NoEndpoints, errNoEndpoints}
+	for range max(1, x.t.options.Tries) {
+		endpoint := x.t.pool.pick(x.e)
+		if endpoint == nil {
+			return last
+		}
+		f, again := x.try(endpoint)
+		if f == nil || !again {
+			return f
+		}
+		last = f
+	}
+	return last
+}
+
+// try sends the request to one endpoint. After a fault, again says that the request certainly never left and another
+// endpoint may have it.
+func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
+	endpoint.inFlight.Add(1)
+	defer endpoint.inFlight.Add(-1)
+	for fresh := false; ; fresh = true {
+		a := x.e.Try(endpoint.addr)
+		begun := time.Now()
+		c, f := x.connect(endpoint, a, fresh)
+		if f != nil {
+			a.Reason, a.Total = f.reason, time.Since(begun)
+			return f, !f.client()
+		}
+		answered := false
+		f, answered = x.exchange(c, endpoint, a, begun)
+		a.Total = time.Since(begun)
+		if f == nil {
+			return nil, false
+		}
+		a.Reason = f.reason
+		if fresh || answered || f.reason != proxy.UpstreamReset || !a.Reused || !x.repeatable() {
+			return f, false
+		}
+	}
+}
+
+// repeatable reports whether the request may be sent again after a reused connection died under it. The endpoint may have
+// acted on it all the same, so it must be one that means no harm twice (RFC 9110 section 9.2.2) and has no body.
+// Idempotency-Key does not count: any client could send it.
+func (x *trip) repeatable() bool {
+	if x.streamed || x.small.bytes != nil || x.upgrade {
+		return false
+	}
+	switch x.r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return true
+	}
+	return false
+}
+
+// connect takes an idle connection, unless fresh, or makes one.
+func (x *trip) connect(endpoint *Endpoint, a *proxy.Attempt, fresh bool) (*conn, *fault) {
+	if !fresh {
+		if c := endpoint.take(); c != nil {
+			a.Reused = true
+			return c, nil
+		}
+	}
+	ctx := x.r.Context()
+	begun := time.Now()
+	c, err := dial(ctx, endpoint.addr, x.t.options.ConnectTimeout)
+	a.Connect = time.Since(begun)
+	if err != nil {
+		return nil, connectFault(ctx, err)
+	}
+	return c, nil
+}
+
+// exchange sends the request over c and relays the answer. It disposes of c. answered says that at least a byte of an
+// answer came.
+func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun time.Time) (f *fault, answered bool) {
+	c.begin(x.r.Method, &x.t.options)
+	stop := context.AfterFunc(x.r.Context(), c.abort)
+	keep := false
+	defer func() {
+		stayed := stop()
+		if x.endUpload(c) && keep && stayed {
+			endpoint.put(c)
+			return
+		}
+		c.close()
+	}()
+	if f := x.sendHead(c); f != nil {
+		return f, false
+	}
+	if f := x.head(c, a, begun); f != nil {
+		return f, c.reader.Started()
+	}
+	if c.answer.Status == http.StatusSwitchingProtocols {
+		return x.switchProtocols(c, a), true
+	}
+	if f := x.relay(c, a); f != nil {
+		return f, true
+	}
+	keep = c.reader.Reusable()
+	return nil, true
+}
+
+// sendHead writes the head and with it a body that was read before, and begins to send any other.
+func (x *trip) sendHead(c *conn) *fault {
+	out, err := x.appendHead(c.out[:0])
+	if err != nil {
+		return &fault{http.StatusBadRequest, proxy.BadRequest, err}
+	}
+	out = append(out, x.small.bytes...)
+	if cap(out) <= maxKeptHead {
+		c.out = out
+	}
+	if x.streamed && !x.expect {
+		c.sending.Store(true) // before an answer is awaited
+	}
+	if _, err := c.Write(out); err != nil {
+		return sendFault(x.r.Context(), err)
+	}
+	if x.streamed && !x.expect {
+		x.startUpload(c)
+	}
+	return nil
+}
+
+// maxKeptHead is the size of a buffer for request heads that a connection keeps while it is idle.
+const maxKeptHead = 4 << 10
+
+// head reads heads until the final one, which is left in c.answer.
+func (x *trip) head(c *conn, a *proxy.Attempt, begun time.Time) *fault {
+	if x.streamed && x.upload == nil {
+		c.readGap = x.t.options.ContinueTimeout
+	}
+	for {
+		err := c.reader.Head(&c.answer)
+		if err != nil {
+			if x.streamed && x.upload == nil && errors.Is(err, errDeadline) {
+				x.proceed(c) // an endpoint that knows nothing of Expect waits for the body
+				continue
+			}
+			return x.readFault(err, proxy.HeaderTimeout)
+		}
+		if a.Header == 0 {
+			a.Header = time.Since(begun)
+		}
+		if !c.answer.Interim() {
+			a.Status = c.answer.Status
+			return nil
+		}
+		x.interim(c)
+	}
+}
+
+// interim relays a 1xx answer. 100 is not relayed but acted upon: reading the body makes the front tell the client. All
+// others go to clients that can know of them, with Link as their only field; what features have set on the final answer
+// stays out of it.
+func (x *trip) interim(c *conn) {
+	if c.answer.Status == http.StatusContinue {
+		x.proceed(c)
+		return
+	}
+	if !x.r.ProtoAtLeast(1, 1) {
+		return
+	}
+	header := x.w.Header()
+	kept := header.Clone()
+	clear(header)
+	for _, field := range c.answer.Fields {
+		if field.Name == "Link" && !nominated(&c.answer, "Link") {
+			header.Add("Link", field.Value)
+		}
+	}
+	x.w.WriteHeader(c.answer.Status)
+	clear(header)
+	for name, values := range kept {
+		header[name] = values
+	}
+}
+
+// proceed begins an upload that waited for the endpoint's word.
+func (x *trip) proceed(c *conn) {
+	if x.streamed && x.upload == nil {
+		c.readGap = x.t.options.ReadTimeout
+		x.startUpload(c)
+	}
+}
+
+// readFault classifies a failed read of the answer. If the body could not be sent, that came first and is the cause.
+func (x *trip) readFault(err error, late proxy.Reason) *fault {
+	if x.upload != nil {
+		if f := x.upload.fault.Load(); f != nil {
+			return f
+		}
+	}
+	return readFault(x.r.Context(), err, late)
+}
+
+// A smallBody is a request body that was read before the request was sent.
+type smallBody struct {
+	bytes  []byte // nil: none
+	buffer *[maxSmall]byte
+}
+
+// maxSmall is the size up to which a body is read first, the amount that ingress-nginx keeps in memory.
+const maxSmall = 8 << 10
+
+func (s *smallBody) read(body io.Reader, n int) error {
+	s.buffer = smallBodies.Get().(*[maxSmall]byte)
+	_, err := io.ReadFull(body, s.buffer[:n])
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	s.bytes = s.buffer[:n]
+	return err
+}
+
+func (s *smallBody) free() {
+	if s.buffer != nil {
+		smallBodies.Put(s.buffer)
+		s.buffer, s.bytes = nil, nil
+	}
+}

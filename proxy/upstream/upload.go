@@ -1,0 +1,174 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"sallyport/proxy"
+	"sallyport/proxy/http1"
+)
+
+var errDeadline = os.ErrDeadlineExceeded
+
+// An upload is a request body on its way to the endpoint, in a goroutine of its own: the endpoint may answer before it
+// has read everything, and both sides may stream for as long as they like.
+type upload struct {
+	c     *conn
+	r     *http.Request
+	done  chan struct{}         // closed when the goroutine has ended
+	whole bool                  // everything was sent; good once done is closed
+	fault atomic.Pointer[fault] // why it ended early; nil when the endpoint only stopped reading: its answer tells more
+}
+
+// startUpload begins to send the body over c.
+func (x *trip) startUpload(c *conn) {
+	if x.r.ProtoMajor == 1 {
+		// Without this net/http reads the rest of the body before it writes an answer, and an early answer would
+		// wait for the upload that it is meant to spare the client. Only HTTP/1 needs it; where the writer does
+		// not know it, nothing is read behind our back either.
+		http.NewResponseController(x.w).EnableFullDuplex()
+	}
+	c.sending.Store(true)
+	x.upload = &upload{c: c, r: x.r, done: make(chan struct{})}
+	go x.upload.run()
+}
+
+// uploading reports whether some of the body has not been sent, or not even been asked for.
+func (x *trip) uploading() bool {
+	if x.upload == nil {
+		return x.streamed
+	}
+	select {
+	case <-x.upload.done:
+		return !x.upload.whole
+	default:
+		return true
+	}
+}
+
+// endUpload stops the upload if it is still going and waits for its end. It reports whether the endpoint got a whole
+// request, so that the connection can carry another.
+func (x *trip) endUpload(c *conn) (whole bool) {
+	if x.upload == nil {
+		return !x.streamed
+	}
+	u := x.upload
+	if x.uploading() {
+		c.abort() // wakes a write
+		if http.NewResponseController(x.w).SetReadDeadline(time.Unix(1, 0)) != nil {
+			x.r.Body.Close()
+		}
+	}
+	<-u.done
+	return u.whole
+}
+
+// run sends the body and ends.
+func (u *upload) run() {
+	defer close(u.done)
+	defer func() {
+		u.c.sentAt.Store(time.Now().UnixNano())
+		u.c.sending.Store(false)
+	}()
+	defer func() {
+		if p := recover(); p != nil { // of whoever wrapped the body; it would take the process down
+			u.stop(&fault{http.StatusInternalServerError, proxy.Panic, fmt.Errorf("read body: %v", p)})
+		}
+	}()
+	buffer := copyBuffers.Get().(*[copySize]byte)
+	defer copyBuffers.Put(buffer)
+	if u.r.ContentLength >= 0 {
+		u.fixed(buffer[:])
+	} else {
+		u.chunked(buffer[:])
+	}
+}
+
+// stop notes why the upload ends and closes the connection, which wakes whoever waits for the answer.
+func (u *upload) stop(f *fault) {
+	u.fault.Store(f)
+	u.c.abort()
+}
+
+// write sends p. An endpoint that has closed or reset the connection may have answered before, so the answer is left to
+// be read; one that stalled is given up.
+func (u *upload) write(p []byte) bool {
+	_, err := u.c.Write(p)
+	if err == nil {
+		return true
+	}
+	if errors.Is(err, errDeadline) {
+		u.stop(sendFault(u.r.Context(), err))
+	}
+	return false
+}
+
+func (u *upload) fixed(buffer []byte) {
+	for left := u.r.ContentLength; left > 0; {
+		n, err := u.r.Body.Read(buffer[:min(left, int64(len(buffer)))])
+		if n > 0 && !u.write(buffer[:n]) {
+			return
+		}
+		left -= int64(n)
+		if err != nil && left > 0 {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			u.stop(bodyFault(u.r.Context(), err))
+			return
+		}
+	}
+	u.whole = true
+}
+
+// sizeRoom is the room before a chunk for its size line: the digits of copySize, CR and LF.
+const sizeRoom = 6
+
+func (u *upload) chunked(buffer []byte) {
+	for {
+		n, err := u.r.Body.Read(buffer[sizeRoom : len(buffer)-2])
+		if n > 0 && !u.write(chunk(buffer, n)) {
+			return
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			u.stop(bodyFault(u.r.Context(), err))
+			return
+		}
+	}
+	u.whole = u.write(u.appendLast(buffer[:0]))
+}
+
+// chunk puts the size line before the n bytes that stand in buffer at sizeRoom and CRLF behind them.
+func chunk(buffer []byte, n int) []byte {
+	var digits [8]byte
+	size := strconv.AppendUint(digits[:0], uint64(n), 16)
+	start := sizeRoom - 2 - len(size)
+	copy(buffer[start:], size)
+	copy(buffer[sizeRoom-2:], "\r\n")
+	end := sizeRoom + n
+	copy(buffer[end:], "\r\n")
+	return buffer[start : end+2]
+}
+
+// appendLast appends the last chunk and the trailer, which is in r.Trailer once the body was read to its end.
+func (u *upload) appendLast(b []byte) []byte {
+	b = append(b, "0\r\n"...)
+	for name, values := range u.r.Trailer {
+		if http1.ForbiddenTrailer(name) {
+			continue
+		}
+		for _, value := range values {
+			b = http1.AppendField(b, name, value)
+		}
+	}
+	return http1.AppendEnd(b)
+}
