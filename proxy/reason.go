@@ -11,6 +11,7 @@ const (
 	AmbiguousPath    Reason = "ambiguous_path"     // 400: readings of the path lead to different routes
 	BadBody          Reason = "bad_body"           // 400: the body's framing broke while it was read
 	BodyTimeout      Reason = "body_timeout"       // 408: the body stalled
+	BodyTooLarge     Reason = "body_too_large"     // 413
 	MethodNotAllowed Reason = "method_not_allowed" // 405: CONNECT, TRACE
 	TargetTooLong    Reason = "target_too_long"    // 414
 	ClientClosed     Reason = "client_closed"      // 499: the client left; nobody reads the answer
