@@ -14,6 +14,7 @@ const maxLook = 200_000
 // look walks the roots: it puts watches on folders that have none, and returns a sum over everything seen. A folder is
 // watched before it is listed, so that whatever comes into it later is an event.
 func (w *watch) look() uint64 {
+	w.forget()
 	sum := fnv.New64a()
 	l := &looking{watch: w, sum: sum, found: make(map[string]os.FileInfo), left: maxLook}
 	for _, root := range w.roots {
@@ -22,7 +23,6 @@ func (w *watch) look() uint64 {
 			l.tree(real)
 		}
 	}
-	w.forget(l.found)
 	w.watched = l.found
 	return sum.Sum64()
 }
@@ -56,12 +56,8 @@ func (l *looking) add(folder string, info os.FileInfo) {
 	if n == nil {
 		return
 	}
-	before, ok := l.watch.watched[folder]
-	if ok && os.SameFile(before, info) {
+	if _, ok := l.watch.watched[folder]; ok {
 		return
-	}
-	if ok {
-		_ = n.Remove(folder) // another folder of the same name: the old watch, if it is still there, sees nothing
 	}
 	if err := n.Add(folder); err != nil {
 		delete(l.found, folder) // out of watches, or gone: the next look tries again, and polls
@@ -92,11 +88,16 @@ func (l *looking) tree(path string) {
 	}
 }
 
-// forget drops the watches of folders that are gone.
-func (w *watch) forget(found map[string]os.FileInfo) {
-	for folder := range w.watched {
-		if _, ok := found[folder]; !ok && w.notifier != nil {
-			_ = w.notifier.Remove(folder)
+// forget drops the watches of folders that are gone or are other folders by now. It comes first: a folder that was
+// renamed still has its watch under the old name, and the system gives it no second one.
+func (w *watch) forget() {
+	for folder, before := range w.watched {
+		if now, err := os.Stat(folder); err == nil && os.SameFile(before, now) {
+			continue
+		}
+		delete(w.watched, folder)
+		if w.notifier != nil {
+			_ = w.notifier.Remove(folder) // an error means that the system dropped it already
 		}
 	}
 }

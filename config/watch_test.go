@@ -55,8 +55,8 @@ func (c *calling) wait(for_ string) {
 	c.t.Helper()
 	select {
 	case <-c.calls:
-	case <-time.After(10 * time.Second):
-		c.t.Fatalf("no call within 10 s after %s", for_)
+	case <-time.After(8 * time.Second):
+		c.t.Fatalf("no call within 8 s after %s", for_)
 	}
 }
 
@@ -108,6 +108,10 @@ func TestWatchFollowsNewFolders(t *testing.T) {
 	c.wait("a new folder")
 	write(t, filepath.Join(deep, "a.yaml"), "1")
 	c.wait("a file in it")
+	must(t, os.Rename(filepath.Join(dir, "x"), filepath.Join(dir, "z")))
+	c.wait("a new name for the upper one")
+	write(t, filepath.Join(dir, "z", "y", "b.yaml"), "1")
+	c.wait("a file in the lower one")
 }
 
 func TestWatchSurvivesItsFolderBeingMadeAgain(t *testing.T) {

@@ -96,7 +96,7 @@ func fromBetaSlice(old *discoveryv1beta1.EndpointSlice) *discoveryv1.EndpointSli
 	return defaultSlice(slice)
 }
 
-// mirrorOf is the annotation by which a slice made of an Endpoints object is known here.
+// mirrorName comes between the name of an Endpoints object and a number in the names of the slices made of it.
 const mirrorName = "-mirrored-"
 
 // mirrored makes EndpointSlices of v1 Endpoints the way the mirroring controller of a cluster does: one per subset and

@@ -41,84 +41,104 @@ func find(roots []string) []source {
 type walker struct {
 	sources []source
 	seen    map[string]bool // by real path
-	root_   *os.Root
-	base    string // of the root, as given
+	folder  *os.Root        // of the root being walked
+	base    string          // the same, as given
 }
 
 func (w *walker) root(given string) {
-	info, err := os.Stat(given)
+	real, err := filepath.EvalSymlinks(given)
 	if err != nil {
 		w.fail(given, true, err)
 		return
 	}
-	folder := given
-	if !info.IsDir() {
-		folder = filepath.Dir(given)
-	}
-	root, err := os.OpenRoot(folder)
+	info, err := os.Stat(real)
 	if err != nil {
 		w.fail(given, true, err)
 		return
-	}
-	defer root.Close()
-	w.root_, w.base = root, folder
-	if !info.IsDir() {
-		w.file(filepath.Base(given), false)
-		return
-	}
-	w.folder(".", 0)
-}
-
-func (w *walker) shown(name string) string { return filepath.Join(w.base, name) }
-
-func (w *walker) fail(shown string, whole bool, err error) {
-	w.sources = append(w.sources, source{shown: shown, whole: whole, err: err})
-}
-
-// first says whether a path is reached for the first time.
-func (w *walker) first(name string) bool {
-	real, err := filepath.EvalSymlinks(w.shown(name))
-	if err != nil {
-		return true // opening it will tell
 	}
 	if absolute, err := filepath.Abs(real); err == nil {
 		real = absolute
 	}
-	if w.seen[real] {
+	folder := real
+	if !info.IsDir() {
+		folder = filepath.Dir(real)
+	}
+	w.folder, err = os.OpenRoot(folder)
+	if err != nil {
+		w.fail(given, true, err)
+		return
+	}
+	defer w.folder.Close()
+	if !info.IsDir() {
+		w.file(found{name: filepath.Base(real), shown: given, real: real})
+		return
+	}
+	w.walk(found{name: ".", shown: given, real: real}, 0)
+}
+
+// A found is a name met on the way.
+type found struct {
+	name  string // below the root
+	shown string // as the user knows it
+	real  string // without links; of a link, of the link itself
+	link  bool
+}
+
+func (f found) inner(e fs.DirEntry) found {
+	return found{
+		name:  path.Join(f.name, e.Name()),
+		shown: filepath.Join(f.shown, e.Name()),
+		real:  filepath.Join(f.real, e.Name()),
+		link:  e.Type()&fs.ModeSymlink != 0,
+	}
+}
+
+func (w *walker) fail(shown string, whole bool, err error) {
+	w.sources = append(w.sources, source{shown: shown, whole: whole, err: reasonOf(err)})
+}
+
+// first says whether a file or folder is reached for the first time.
+func (w *walker) first(f *found) bool {
+	if f.link {
+		if real, err := filepath.EvalSymlinks(f.real); err == nil {
+			f.real = real
+		}
+	}
+	if w.seen[f.real] {
 		return false
 	}
-	w.seen[real] = true
+	w.seen[f.real] = true
 	return true
 }
 
-func (w *walker) folder(name string, depth int) {
-	if !w.first(name) {
+func (w *walker) walk(f found, depth int) {
+	if !w.first(&f) {
 		return
 	}
 	if depth > maxFolderDepth {
-		w.fail(w.shown(name), true, fmt.Errorf("more than %d folders inside each other", maxFolderDepth))
+		w.fail(f.shown, true, fmt.Errorf("more than %d folders inside each other", maxFolderDepth))
 		return
 	}
-	entries, err := fs.ReadDir(w.root_.FS(), filepath.ToSlash(name))
+	entries, err := fs.ReadDir(w.folder.FS(), f.name)
 	if err != nil {
-		w.fail(w.shown(name), true, err)
+		w.fail(f.shown, true, err)
 		return
 	}
 	for _, e := range entries {
 		if ignored(e.Name()) {
 			continue
 		}
-		inner := path.Join(filepath.ToSlash(name), e.Name())
+		inner := f.inner(e)
 		isFolder := e.IsDir()
-		if e.Type()&fs.ModeSymlink != 0 {
-			info, err := w.root_.Stat(inner)
+		if inner.link {
+			info, err := w.folder.Stat(inner.name)
 			isFolder = err == nil && info.IsDir()
 		}
 		switch {
 		case isFolder:
-			w.folder(inner, depth+1)
+			w.walk(inner, depth+1)
 		case isManifest(e.Name()):
-			w.file(inner, e.Type()&fs.ModeSymlink != 0)
+			w.file(inner)
 		}
 	}
 }
@@ -138,37 +158,37 @@ func isManifest(name string) bool {
 	return false
 }
 
-func (w *walker) file(name string, link bool) {
-	info, err := w.root_.Stat(name)
+func (w *walker) file(f found) {
+	info, err := w.folder.Stat(f.name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !link:
+	case errors.Is(err, fs.ErrNotExist) && !f.link:
 		return // gone since the folder was listed
 	case errors.Is(err, fs.ErrNotExist):
-		w.fail(w.shown(name), false, errors.New("a link that leads nowhere"))
+		w.fail(f.shown, false, errors.New("a link that leads nowhere"))
 		return
-	case err != nil && link:
-		w.fail(w.shown(name), false, fmt.Errorf("a link that is not followed: it leads out of the folder (%w)", reasonOf(err)))
+	case err != nil && f.link:
+		w.fail(f.shown, false, fmt.Errorf("a link that is not followed, because it leads out of the folder (%w)", reasonOf(err)))
 		return
 	case err != nil:
-		w.fail(w.shown(name), false, reasonOf(err))
+		w.fail(f.shown, false, err)
 		return
 	}
 	if err := acceptable(info); err != nil {
-		w.fail(w.shown(name), false, err)
+		w.fail(f.shown, false, err)
 		return
 	}
-	if !w.first(name) {
+	if !w.first(&f) {
 		return
 	}
-	folder := w.base
-	w.sources = append(w.sources, source{shown: w.shown(name), info: info, open: func() (*os.File, error) {
+	folder := w.folder.Name()
+	w.sources = append(w.sources, source{shown: f.shown, info: info, open: func() (*os.File, error) {
 		root, err := os.OpenRoot(folder)
 		if err != nil {
 			return nil, err
 		}
 		defer root.Close()
 		// O_NONBLOCK: opening a named pipe that took the file's place must not wait for a writer.
-		return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		return root.OpenFile(f.name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}})
 }
 

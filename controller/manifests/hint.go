@@ -81,6 +81,8 @@ func (c *checker) remedy(n *yaml.Node, t reflect.Type, path string) string {
 		return ": a port's number is written number: " + s.text
 	case t.Kind() == reflect.String && isScalar:
 		return fmt.Sprintf(": quote the value: %q", clip(n.Value))
+	case n.Kind == yaml.MappingNode && len(n.Content) == 2 && n.Content[0].Kind == yaml.MappingNode:
+		return ": {{ … }} is left over from a template, which has to be rendered first (helm template)"
 	case t.Kind() == reflect.String && n.Kind == yaml.MappingNode && len(n.Content) == 2:
 		return ": a value that contains \": \" or begins with { must be quoted"
 	case isInteger(t) && s.tag == "!!str" && isScalar:
@@ -131,6 +133,8 @@ func structRemedy(s scalar, t reflect.Type) string {
 		return ": write service: {name: " + text + ", port: {number: 80}}"
 	case t == reflect.TypeFor[networkingv1.IngressBackend]():
 		return ": write backend: {service: {name: " + text + ", port: {number: 80}}}"
+	case t == reflect.TypeFor[networkingv1.IngressRule](), t == reflect.TypeFor[networkingv1beta1.IngressRule]():
+		return ": write host: " + text
 	case t == reflect.TypeFor[networkingv1beta1.IngressBackend]():
 		return ": write backend: {serviceName: " + text + ", servicePort: 80}"
 	}

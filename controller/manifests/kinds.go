@@ -6,10 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	discoveryv1beta1 "k8s.io/api/discovery/v1beta1"
 	networkingv1 "k8s.io/api/networking/v1"
-	networkingv1beta1 "k8s.io/api/networking/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -72,12 +69,6 @@ func one[P, Q metav1.Object](f func(P) Q) func(P) []metav1.Object {
 	return func(o P) []metav1.Object { return []metav1.Object{f(o)} }
 }
 
-var (
-	_ = (*networkingv1beta1.Ingress)(nil)
-	_ = (*discoveryv1.EndpointSlice)(nil)
-	_ = (*discoveryv1beta1.EndpointSlice)(nil)
-)
-
 func kindNamed(name string) *kind {
 	for i := range kinds {
 		if kinds[i].name == name {
@@ -85,14 +76,6 @@ func kindNamed(name string) *kind {
 		}
 	}
 	return nil
-}
-
-func (k *kind) accepted() string {
-	var names []string
-	for _, v := range k.versions {
-		names = append(names, v.apiVersion)
-	}
-	return strings.Join(names, ", ")
 }
 
 // A verdict on an apiVersion and kind.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io/fs"
+	"maps"
 	"strings"
 	"time"
 
@@ -37,24 +38,20 @@ func (f *Folder) reload(p patience) bool {
 	files := make(map[string]*file)
 	var order []*file
 	var lost []source
+	there := make(map[string]bool)
 	for _, s := range find(f.roots) {
-		switch {
-		case s.whole:
+		there[s.shown] = true
+		if s.whole {
 			lost = append(lost, s)
 			order = append(order, f.unknown(s, files)...)
-		default:
-			next := f.look(s, p, now)
-			if next != nil {
-				files[next.path] = next
-				order = append(order, next)
-			}
+			continue
+		}
+		if next := f.look(s, p, now); next != nil {
+			files[next.path] = next
+			order = append(order, next)
 		}
 	}
-	for path := range f.pending {
-		if files[path] == nil || files[path].info != nil && files[path].err == nil && f.pending[path].info == nil {
-			delete(f.pending, path)
-		}
-	}
+	maps.DeleteFunc(f.pending, func(path string, _ look) bool { return !there[path] })
 	f.files, f.order = files, order
 	return f.merge(lost)
 }
@@ -99,7 +96,7 @@ func (f *Folder) look(s source, p patience, now time.Time) *file {
 		return old.refused(s)
 	}
 	delete(f.pending, s.shown)
-	if now.Sub(info.ModTime()) < 2*time.Second {
+	if age := now.Sub(info.ModTime()); age >= 0 && age < 2*time.Second {
 		// Clocks of file systems tick slowly: another save of as many bytes may carry the same time. The next look
 		// compares the text.
 		info = nil
@@ -133,8 +130,7 @@ func (f *Folder) putOff(s source, now time.Time) {
 func (old *file) refused(s source) *file {
 	next := &file{path: s.shown, err: s.err}
 	if old != nil {
-		next.good = old.good
-		next.sum = sha256.Sum256(nil)
+		next.good = old.entries()
 	}
 	next.content.broken = true
 	next.content.problems = []controller.Problem{{

@@ -67,9 +67,17 @@ func (c chunk) firstTab() int {
 	return 0
 }
 
-// refine corrects the line where the parser is known to point elsewhere: at the end of the text for a quote that is
-// never closed.
+// refine corrects the line where the parser is known to point elsewhere: to the end of the text for a quote that is
+// never closed, and to the line before the beginning of the block or bracket it was in for what it found in there.
 func (c chunk) refine(line int, message string) int {
+	if strings.HasPrefix(message, "did not find expected key") || strings.HasPrefix(message, "did not find expected '-'") {
+		if bad := c.badIndent(); bad > 0 {
+			return bad
+		}
+	}
+	if strings.HasPrefix(message, "did not find expected") {
+		line++
+	}
 	last := bytes.Count(c.text, []byte("\n"))
 	if !bytes.HasSuffix(c.text, []byte("\n")) {
 		last++
@@ -80,6 +88,44 @@ func (c chunk) refine(line int, message string) int {
 		}
 	}
 	return max(1, min(line, last))
+}
+
+// badIndent is the first line that goes back to an indentation which no line above it has, or 0. Text blocks (| and >)
+// may have any indentation below their key.
+func (c chunk) badIndent() int {
+	open := []int{0}
+	text := -1 // indentation of the key of a text block, while in it
+	n, last := 0, 0
+	for line := range strings.Lines(string(c.text)) {
+		n++
+		rest := strings.TrimLeft(line, " ")
+		indent := len(line) - len(rest)
+		rest = strings.TrimSpace(rest)
+		if rest == "" || rest[0] == '#' || text >= 0 && indent > text {
+			continue
+		}
+		text = -1
+		for open[len(open)-1] > indent {
+			open = open[:len(open)-1]
+		}
+		if top := open[len(open)-1]; top < indent {
+			if indent < last {
+				return n
+			}
+			open = append(open, indent)
+		}
+		for strings.HasPrefix(rest, "- ") {
+			inner := strings.TrimLeft(rest[1:], " ")
+			indent += len(rest) - len(inner)
+			rest = inner
+			open = append(open, indent)
+		}
+		if strings.HasSuffix(rest, "|") || strings.HasSuffix(rest, ">") || strings.HasSuffix(rest, "|-") || strings.HasSuffix(rest, ">-") {
+			text = indent
+		}
+		last = indent
+	}
+	return 0
 }
 
 // openQuote guesses where a quote that is never closed began: the first line with a value that opens a quote and does

@@ -22,7 +22,7 @@ type mistake struct {
 // parseText makes one node tree of each document of a file. Documents that do not parse are mistakes; the others are
 // returned all the same. Lines of nodes count from the beginning of the file.
 //
-// A file whose name ends in .json must be JSON: YAML would take a trailing comma or a missing quote and mean something
+// The text is the function's to change. A file whose name ends in .json must be JSON: YAML would take a trailing comma or a missing quote and mean something
 // else by it. Everything else is YAML, of which JSON is nearly a subset.
 func parseText(name string, text []byte) ([]*yaml.Node, []mistake) {
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
@@ -78,8 +78,8 @@ type chunk struct {
 }
 
 // split cuts a file at lines that are "---", alone or followed by white space, as kubectl does. No YAML scalar can
-// contain such a line at its left edge, so this is also what a YAML parser would do. A chunk of nothing but directives
-// and comments belongs to the document after it.
+// contain such a line at its left edge, so this is also what a YAML parser would do. Directives (%YAML 1.2), which may
+// only stand before such a line and would be parted from it, become comments: there is nothing they could change here.
 func split(text []byte) []chunk {
 	var chunks []chunk
 	start, startLine, line := 0, 1, 1
@@ -88,9 +88,12 @@ func split(text []byte) []chunk {
 		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
 			end = at + i + 1
 		}
-		if at > start && isSeparator(text[at:end]) && !onlyDirectives(text[start:at]) {
+		switch {
+		case at > start && isSeparator(text[at:end]):
 			chunks = append(chunks, chunk{startLine, text[start:at]})
 			start, startLine = at, line
+		case bytes.HasPrefix(text[at:end], []byte("%YAML ")), bytes.HasPrefix(text[at:end], []byte("%TAG ")):
+			text[at] = '#'
 		}
 		at = end
 	}
@@ -100,20 +103,6 @@ func split(text []byte) []chunk {
 func isSeparator(line []byte) bool {
 	rest, ok := bytes.CutPrefix(line, []byte("---"))
 	return ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
-}
-
-func onlyDirectives(text []byte) bool {
-	directive := false
-	for line := range bytes.Lines(text) {
-		line = bytes.TrimSpace(line)
-		switch {
-		case len(line) > 0 && line[0] == '%':
-			directive = true
-		case len(line) > 0 && line[0] != '#':
-			return false
-		}
-	}
-	return directive
 }
 
 // parse makes node trees of a chunk: none when it holds only comments, several when "..." lines part them.
