@@ -73,6 +73,8 @@ type RouteInfo struct {
 	Port      string // of the Service, as the Ingress names it
 	Host      string // of the rule; empty: any
 	Path      string // of the rule, never the request's
+	Field     string // of the Ingress, where the route is asked for: "spec.rules[0].http.paths[1].path"; empty: nowhere
+	Pool      string // the port as the Service's pool is called: its name, or its number where it has none; empty: no pool
 	NoLog     bool   // the route asked for no access log
 	Observer  Observer
 }
