@@ -108,4 +108,6 @@ const (
 	ReasonSharedHost         = "SharedHost"     // Ingresses of several namespaces serve one host
 	ReasonBadAnnotation      = "BadAnnotation"
 	ReasonUnknownAnnotation  = "UnknownAnnotation"
+	ReasonCatchAllDisabled   = "CatchAllDisabled"
+	ReasonInternal           = "InternalFault" // a fault of ours, met while this object was looked at
 )

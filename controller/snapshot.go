@@ -1,6 +1,11 @@
 package controller
 
 import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -33,16 +38,175 @@ type Snapshot struct {
 	namespaces kind[corev1.Namespace, *corev1.Namespace]
 
 	byService map[Key]map[Key]*discoveryv1.EndpointSlice // slices by the Service their label names
-	moved     map[Key]struct{}                           // Services whose slices changed since the last build
+
+	revision uint64           // counts the changes of all kinds
+	since    uint64           // the revision at which the changes below begin: that of the last build
+	moved    map[Key]struct{} // Services whose slices changed since then
 }
 
-// kind is the objects of one kind and a count of their changes.
+// Set puts an object in, in place of the one of its kind, namespace and name, and says whether that changed anything:
+// false means that this very pointer was there already, or that the kind is none that tables are made from.
+func (s *Snapshot) Set(object metav1.Object) bool {
+	changed := false
+	switch o := object.(type) {
+	case *networkingv1.Ingress:
+		changed = s.ingresses.set(o)
+	case *networkingv1.IngressClass:
+		changed = s.classes.set(o)
+	case *corev1.Service:
+		changed = s.services.set(o)
+	case *discoveryv1.EndpointSlice:
+		changed = s.setSlice(o)
+	case *corev1.Secret:
+		changed = s.secrets.set(o)
+	case *corev1.ConfigMap:
+		changed = s.configMaps.set(o)
+	case *corev1.Namespace:
+		changed = s.namespaces.set(o)
+	}
+	if changed {
+		s.revision++
+	}
+	return changed
+}
+
+// Delete takes an object out and says whether it was there.
+func (s *Snapshot) Delete(ref Ref) bool {
+	key, changed := Key{ref.Namespace, ref.Name}, false
+	switch ref.Kind {
+	case "Ingress":
+		changed = s.ingresses.delete(key)
+	case "IngressClass":
+		changed = s.classes.delete(key)
+	case "Service":
+		changed = s.services.delete(key)
+	case "EndpointSlice":
+		changed = s.deleteSlice(key)
+	case "Secret":
+		changed = s.secrets.delete(key)
+	case "ConfigMap":
+		changed = s.configMaps.delete(key)
+	case "Namespace":
+		changed = s.namespaces.delete(key)
+	}
+	if changed {
+		s.revision++
+	}
+	return changed
+}
+
+// Ingress returns the Ingress of that namespace and name, nil when there is none. So do the methods below.
+func (s *Snapshot) Ingress(key Key) *networkingv1.Ingress { return s.ingresses.objects[key] }
+
+// IngressClass returns the class of that name.
+func (s *Snapshot) IngressClass(name string) *networkingv1.IngressClass {
+	return s.classes.objects[Key{Name: name}]
+}
+
+// Service returns the Service of that namespace and name.
+func (s *Snapshot) Service(key Key) *corev1.Service { return s.services.objects[key] }
+
+// Secret returns the Secret of that namespace and name.
+func (s *Snapshot) Secret(key Key) *corev1.Secret { return s.secrets.objects[key] }
+
+// ConfigMap returns the ConfigMap of that namespace and name.
+func (s *Snapshot) ConfigMap(key Key) *corev1.ConfigMap { return s.configMaps.objects[key] }
+
+// Namespace returns the Namespace of that name.
+func (s *Snapshot) Namespace(name string) *corev1.Namespace {
+	return s.namespaces.objects[Key{Name: name}]
+}
+
+// Ingresses yields all Ingresses, in no order.
+func (s *Snapshot) Ingresses() iter.Seq[*networkingv1.Ingress] {
+	return maps.Values(s.ingresses.objects)
+}
+
+// IngressClasses yields all IngressClasses, in no order.
+func (s *Snapshot) IngressClasses() iter.Seq[*networkingv1.IngressClass] {
+	return maps.Values(s.classes.objects)
+}
+
+// Slices returns the EndpointSlices whose label kubernetes.io/service-name names the Service, by their names.
+func (s *Snapshot) Slices(service Key) []*discoveryv1.EndpointSlice {
+	return slices.SortedFunc(maps.Values(s.byService[service]), func(a, b *discoveryv1.EndpointSlice) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
+func (s *Snapshot) setSlice(slice *discoveryv1.EndpointSlice) bool {
+	key := keyOf(slice)
+	old := s.slices.objects[key]
+	if !s.slices.set(slice) {
+		return false
+	}
+	if old != nil {
+		s.unlink(old)
+	}
+	service := serviceOf(slice)
+	if s.byService == nil {
+		s.byService = make(map[Key]map[Key]*discoveryv1.EndpointSlice)
+	}
+	if s.byService[service] == nil {
+		s.byService[service] = make(map[Key]*discoveryv1.EndpointSlice)
+	}
+	s.byService[service][key] = slice
+	s.move(service)
+	return true
+}
+
+func (s *Snapshot) deleteSlice(key Key) bool {
+	old := s.slices.objects[key]
+	if old == nil {
+		return false
+	}
+	s.unlink(old)
+	return s.slices.delete(key)
+}
+
+// unlink takes a slice from the Service it belonged to.
+func (s *Snapshot) unlink(slice *discoveryv1.EndpointSlice) {
+	service := serviceOf(slice)
+	delete(s.byService[service], keyOf(slice))
+	if len(s.byService[service]) == 0 {
+		delete(s.byService, service)
+	}
+	s.move(service)
+}
+
+func (s *Snapshot) move(service Key) {
+	if s.moved == nil {
+		s.moved = make(map[Key]struct{})
+	}
+	s.moved[service] = struct{}{}
+}
+
+// built begins a new list of changes: a build has seen those so far.
+func (s *Snapshot) built() {
+	s.since = s.revision
+	clear(s.moved)
+	clear(s.ingresses.changed)
+	clear(s.classes.changed)
+	clear(s.services.changed)
+	clear(s.secrets.changed)
+	clear(s.configMaps.changed)
+	clear(s.namespaces.changed)
+	clear(s.slices.changed)
+}
+
+// serviceOf is the Service a slice belongs to. A slice without the label belongs to the Service without a name, which
+// nothing refers to.
+func serviceOf(slice *discoveryv1.EndpointSlice) Key {
+	return Key{slice.Namespace, slice.Labels[discoveryv1.LabelServiceName]}
+}
+
+// kind is the objects of one kind, and which of them changed since the last build.
 type kind[T any, P interface {
 	*T
 	metav1.Object
 }] struct {
-	objects  map[Key]P
-	revision uint64
+	objects map[Key]P
+	changed map[Key]struct{}
 }
 
 func (k *kind[T, P]) set(object P) bool {
@@ -54,7 +218,7 @@ func (k *kind[T, P]) set(object P) bool {
 		k.objects = make(map[Key]P)
 	}
 	k.objects[key] = object
-	k.revision++
+	k.change(key)
 	return true
 }
 
@@ -63,8 +227,15 @@ func (k *kind[T, P]) delete(key Key) bool {
 		return false
 	}
 	delete(k.objects, key)
-	k.revision++
+	k.change(key)
 	return true
+}
+
+func (k *kind[T, P]) change(key Key) {
+	if k.changed == nil {
+		k.changed = make(map[Key]struct{})
+	}
+	k.changed[key] = struct{}{}
 }
 
 func keyOf(object metav1.Object) Key { return Key{object.GetNamespace(), object.GetName()} }

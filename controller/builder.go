@@ -1,0 +1,421 @@
+package controller
+
+import (
+	"cmp"
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"sallyport/controller/seam/certs"
+	"sallyport/proxy"
+	"sallyport/proxy/upstream"
+	"sallyport/router"
+)
+
+// A Builder makes tables of snapshots and remembers what it made, so that the next build does only what changed. It is
+// not safe for concurrent use.
+type Builder struct {
+	options  Options
+	snapshot *Snapshot // that was built last
+	revision uint64    // of snapshot, then
+	builds   uint64
+
+	ingresses    map[Key]*translated // all of them, those that are not ours too
+	hosts        map[string]*host
+	pools        map[upstream.ID]*pooled
+	certificates map[Key]*certificate // by Secret, as long as some Ingress names it
+
+	poolsOf  map[Key]map[upstream.ID]struct{} // by Service
+	services index                            // Ingresses by the Services they name
+	secrets  index                            // Ingresses by the Secrets they name
+
+	unrouted        unrouted
+	catchAll        *draft // to unrouted, for hosts that nobody names; nil: there is no default backend
+	defaultID       upstream.ID
+	defaultProblems []Problem
+
+	table      *router.Table
+	generation uint64
+	routes     int
+	byHost     map[string]*tls.Certificate // never written to once it was handed out
+	retired    []*draft                    // that lost their place in this build
+}
+
+// A pooled is a pool that routes lead to.
+type pooled struct {
+	users    int
+	problems []Problem
+}
+
+// NewBuilder returns a Builder that has built nothing yet.
+func NewBuilder(o Options) *Builder {
+	if o.Pools == nil {
+		o.Pools = new(upstream.Pools)
+	}
+	b := &Builder{
+		options:      o,
+		ingresses:    make(map[Key]*translated),
+		hosts:        make(map[string]*host),
+		pools:        make(map[upstream.ID]*pooled),
+		certificates: make(map[Key]*certificate),
+		poolsOf:      make(map[Key]map[upstream.ID]struct{}),
+		services:     make(index),
+		secrets:      make(index),
+		byHost:       make(map[string]*tls.Certificate),
+	}
+	if key := o.DefaultBackend; key != (Key{}) {
+		b.catchAll = &draft{
+			match: router.Match{Path: "/", Type: router.Prefix},
+			info:  proxy.RouteInfo{Namespace: key.Namespace, Service: key.Name, Path: "/"},
+			last:  &b.unrouted,
+		}
+	}
+	return b
+}
+
+// Build makes the table of a snapshot: it translates the Ingresses that changed, sets the endpoints of pools, and
+// assembles the hosts that are touched. The result does not depend on what was built before, except that what did not
+// change is the same as it was: the table, the handlers of its routes, the pools.
+//
+// When Build returns, pools have their endpoints already; the table and the certificates are for the caller to swap.
+func (b *Builder) Build(s *Snapshot) Result {
+	start := time.Now()
+	b.builds++
+	w := b.workOf(s)
+	for key := range w.ingresses {
+		b.update(s, key, w)
+	}
+	b.updateDefaultBackend(s, w)
+	b.updatePools(s, w)
+	b.updateTLS(s, w)
+	changed := b.updateTable(w)
+	for _, d := range b.retired {
+		b.retire(d)
+	}
+	b.retired = nil
+
+	s.built()
+	b.snapshot, b.revision = s, s.revision
+	result := Result{
+		Table: b.table, TableChanged: changed, Generation: b.generation,
+		Certificates: certs.Certificates{ByHost: b.byHost},
+		Hosts:        len(b.hosts), Routes: b.routes,
+	}
+	result.Certificates.Default, result.Problems = b.defaultCertificate(s)
+	result.Problems = append(result.Problems, b.problems(&result)...)
+	result.Took = time.Since(start)
+	return result
+}
+
+// update brings what is kept of one Ingress up to date.
+func (b *Builder) update(s *Snapshot, key Key, w *work) {
+	old, ingress := b.ingresses[key], s.Ingress(key)
+	if ingress == nil {
+		if old != nil {
+			delete(b.ingresses, key)
+			b.unlink(old, w)
+		}
+		return
+	}
+	c := b.options.chosen(s, ingress)
+	if old != nil && old.unchanged(&b.options, s, ingress, c) {
+		old.object = ingress
+		return
+	}
+	t := b.translate(s, ingress, c)
+	b.ingresses[key] = t
+	b.link(t, w) // before the old one goes, so that what both use stays
+	if old != nil {
+		b.unlink(old, w)
+	}
+	b.checkTLS(s, t)
+}
+
+// link enters a translated Ingress wherever it is looked for.
+func (b *Builder) link(t *translated, w *work) {
+	for _, site := range t.sites {
+		h := b.hosts[site.host]
+		if h == nil {
+			h = &host{name: site.host}
+			b.hosts[site.host] = h
+		}
+		h.sites = append(h.sites, site)
+		w.touch(site.host)
+	}
+	for _, wanted := range t.targets {
+		b.services.add(Key{t.key.Namespace, wanted.service.Name}, t.key)
+		b.usePool(wanted.target.id, w)
+	}
+	for _, e := range t.tls {
+		b.secrets.add(e.secret, t.key)
+	}
+}
+
+// unlink takes back what link did.
+func (b *Builder) unlink(t *translated, w *work) {
+	for _, gone := range t.sites {
+		h := b.hosts[gone.host]
+		h.sites = slices.DeleteFunc(h.sites, func(s *site) bool { return s == gone })
+		w.touch(gone.host)
+	}
+	now := b.ingresses[t.key] // its successor, which may name the same
+	for _, wanted := range t.targets {
+		if now == nil || !slices.ContainsFunc(now.targets, func(n backend) bool { return n.service.Name == wanted.service.Name }) {
+			b.services.remove(Key{t.key.Namespace, wanted.service.Name}, t.key)
+		}
+		b.leavePool(wanted.target.id, w)
+	}
+	for _, e := range t.tls {
+		if now == nil || !slices.ContainsFunc(now.tls, func(n tlsEntry) bool { return n.secret == e.secret }) {
+			b.secrets.remove(e.secret, t.key)
+		}
+		if b.secrets[e.secret] == nil && e.secret != b.options.DefaultCertificate {
+			delete(b.certificates, e.secret)
+		}
+	}
+}
+
+func (b *Builder) usePool(id upstream.ID, w *work) {
+	if id == (upstream.ID{}) {
+		return
+	}
+	p := b.pools[id]
+	if p == nil {
+		p = new(pooled)
+		b.pools[id] = p
+		service := Key{id.Namespace, id.Service}
+		if b.poolsOf[service] == nil {
+			b.poolsOf[service] = make(map[upstream.ID]struct{})
+		}
+		b.poolsOf[service][id] = struct{}{}
+		w.pools[id] = struct{}{}
+	}
+	p.users++
+}
+
+func (b *Builder) leavePool(id upstream.ID, w *work) {
+	if p := b.pools[id]; p != nil {
+		p.users--
+		w.pools[id] = struct{}{}
+	}
+}
+
+// updateDefaultBackend finds the pool of the process's default backend.
+func (b *Builder) updateDefaultBackend(s *Snapshot, w *work) {
+	key := b.options.DefaultBackend
+	if key == (Key{}) {
+		return
+	}
+	w.dirty[""] = struct{}{}
+	if b.hosts[""] == nil {
+		b.hosts[""] = new(host)
+	}
+	id, problem := b.defaultTarget(s, key)
+	b.defaultProblems = nil
+	if problem != "" {
+		b.defaultProblems = []Problem{{Object: Ref{"Service", key.Namespace, key.Name}, Severity: Error, Reason: ReasonServiceNotFound, Message: problem}}
+	}
+	if id == b.defaultID {
+		return
+	}
+	b.usePool(id, w)
+	b.leavePool(b.defaultID, w)
+	b.defaultID = id
+	if id == (upstream.ID{}) {
+		b.unrouted.backend.Store(nil)
+		return
+	}
+	pool := b.options.Pools.Get(id)
+	b.unrouted.backend.Store(&defaultBackend{pool, upstream.New(pool, b.options.Upstream)})
+}
+
+func (b *Builder) defaultTarget(s *Snapshot, key Key) (upstream.ID, string) {
+	service := s.Service(key)
+	switch {
+	case service == nil && b.options.mapped(key) != nil:
+		return poolID(key, ""), ""
+	case service == nil:
+		return upstream.ID{}, "the default backend (--default-backend-service) does not exist; what no route takes is answered 404"
+	}
+	port := firstPort(service, func(p *corev1.ServicePort) bool { return isTCP(p.Protocol) })
+	if port == nil {
+		return upstream.ID{}, "the default backend (--default-backend-service) has no TCP port; what no route takes is answered 404"
+	}
+	return poolID(key, portName(port)), ""
+}
+
+// updatePools sets the endpoints of the pools that may have others, and forgets the pools that nothing leads to.
+func (b *Builder) updatePools(s *Snapshot, w *work) {
+	for id := range w.pools {
+		p := b.pools[id]
+		if p == nil {
+			continue
+		}
+		if p.users <= 0 {
+			b.forgetPool(id)
+			continue
+		}
+		var addresses []netip.AddrPort
+		addresses, p.problems = b.options.endpointsOf(s, id)
+		b.options.Pools.Get(id).Set(addresses)
+	}
+}
+
+func (b *Builder) forgetPool(id upstream.ID) {
+	service := Key{id.Namespace, id.Service}
+	delete(b.pools, id)
+	delete(b.poolsOf[service], id)
+	if len(b.poolsOf[service]) == 0 {
+		delete(b.poolsOf, service)
+	}
+	b.options.Pools.Forget(id)
+}
+
+// updateTLS chooses certificates again where Ingresses or Secrets changed.
+func (b *Builder) updateTLS(s *Snapshot, w *work) {
+	for key := range w.secrets {
+		if b.secrets[key] == nil && key != b.options.DefaultCertificate {
+			continue
+		}
+		for reader := range b.secrets[key] {
+			t := b.ingresses[reader]
+			b.checkTLS(s, t)
+			for _, site := range t.sites {
+				w.tls[site.host] = struct{}{}
+			}
+		}
+	}
+	cloned := false
+	for name := range w.tls {
+		h := b.hosts[name]
+		was := h.tls
+		b.assembleTLS(s, h)
+		if h.tls != was {
+			b.touchBelow(name, w)
+		}
+		if h.certificate == b.byHost[name] {
+			continue
+		}
+		if !cloned {
+			b.byHost, cloned = maps.Clone(b.byHost), true
+		}
+		if h.certificate == nil {
+			delete(b.byHost, name)
+		} else {
+			b.byHost[name] = h.certificate
+		}
+	}
+}
+
+// touchBelow has the routes of a host built again for another answer to whether it has TLS, and those of the hosts
+// below a wildcard.
+func (b *Builder) touchBelow(name string, w *work) {
+	w.dirty[name] = struct{}{}
+	suffix, ok := strings.CutPrefix(name, "*")
+	if !ok {
+		return
+	}
+	for below := range b.hosts {
+		if label, found := strings.CutSuffix(below, suffix); found && !strings.Contains(label, ".") {
+			w.dirty[below] = struct{}{}
+		}
+	}
+}
+
+// updateTable assembles the hosts that are touched and makes another table if that made a difference.
+func (b *Builder) updateTable(w *work) bool {
+	var routes []router.Route
+	var hosts []router.Host
+	var gone []string
+	for name := range w.dirty {
+		h := b.hosts[name]
+		before := h.size()
+		changed := b.assemble(h)
+		b.routes += h.size() - before
+		if len(h.sites) == 0 && h.fallback == nil {
+			delete(b.hosts, name)
+			gone = append(gone, name)
+			continue
+		}
+		if !changed && h.inTable {
+			continue
+		}
+		h.inTable = true
+		for _, d := range h.routes {
+			routes = append(routes, d.route())
+		}
+		hosts = append(hosts, h.entry())
+	}
+	if len(hosts) == 0 && len(gone) == 0 && b.generation > 0 {
+		return false
+	}
+	b.table = b.table.Update(gone, routes, hosts)
+	b.generation++
+	return true
+}
+
+// size is how many routes the host has in the table.
+func (h *host) size() int {
+	if h.fallback != nil {
+		return len(h.routes) + 1
+	}
+	return len(h.routes)
+}
+
+// entry is the host as the table has it.
+func (h *host) entry() router.Host {
+	if h.fallback == nil {
+		return router.Host{Name: h.name}
+	}
+	route := h.fallback.route()
+	return router.Host{Name: h.name, Fallback: &route}
+}
+
+// defaultCertificate is the one of Options; nil: a self-signed one.
+func (b *Builder) defaultCertificate(s *Snapshot) (*tls.Certificate, []Problem) {
+	key := b.options.DefaultCertificate
+	if key == (Key{}) {
+		return nil, nil
+	}
+	c := b.certificateOf(s, key)
+	if c.reason == "" {
+		return c.pair, nil
+	}
+	message := strings.TrimSuffix(c.message, "; the default certificate is used")
+	return c.pair, []Problem{{Object: Ref{"Secret", key.Namespace, key.Name}, Severity: c.severity, Reason: c.reason,
+		Message: fmt.Sprintf("the default certificate (--default-ssl-certificate): %s", message)}}
+}
+
+// problems collects what is known to be wrong, and counts the Ingresses that are served while it passes them.
+func (b *Builder) problems(r *Result) []Problem {
+	all := slices.Clone(b.defaultProblems)
+	for _, t := range b.ingresses {
+		all = append(append(all, t.problems...), t.tlsFacts...)
+		if len(t.sites) > 0 {
+			r.Ingresses++
+		}
+	}
+	for _, h := range b.hosts {
+		all = append(append(all, h.problems...), h.tlsProblems...)
+	}
+	for _, p := range b.pools {
+		all = append(all, p.problems...)
+	}
+	slices.SortFunc(all, compareProblems)
+	return slices.Compact(all)
+}
+
+func compareProblems(a, b Problem) int {
+	return cmp.Or(
+		a.Object.Compare(b.Object),
+		strings.Compare(a.Field, b.Field),
+		strings.Compare(a.Reason, b.Reason),
+		strings.Compare(a.Message, b.Message),
+	)
+}

@@ -1,0 +1,115 @@
+// Package controller makes a routing table of Kubernetes objects.
+//
+//	var snapshot controller.Snapshot
+//	snapshot.Set(ingress)                               // and Services, EndpointSlices, Secrets, IngressClasses
+//	builder := controller.NewBuilder(controller.Options{ControllerClasses: []string{"sallyport/ingress-controller"}})
+//	result := builder.Build(&snapshot)
+//	server.SetTable(result.Table)                       // when result.TableChanged
+//
+// A source of objects, which is a folder of manifests (controller/manifests) or a cluster (controller/cluster), keeps a
+// [Snapshot] up to date. A [Builder] translates each Ingress of it alone, then assembles the hosts: who wins a path, which
+// certificate a host has, what answers where no path matches. The same objects always make the same table, in whatever
+// order they arrived, and whatever was built before.
+//
+// # A build costs by what changed
+//
+// An Ingress that is what it was keeps its handlers, and with them what they have learned. A host none of whose Ingresses
+// changed keeps its place in the table. Endpoints are not in the table at all: they are set in the pools of
+// proxy/upstream, so that a Pod that comes or goes builds no table.
+//
+// # Mistakes
+//
+// Objects come from users. What is wrong with one is a [Problem] on it, and affects the routes that need it and nothing
+// else: a bad path is set aside without the others of its Ingress; a Service that does not exist makes its routes answer
+// 503; a Secret that does not exist means the default certificate. Nothing is silent and nothing stops a build.
+//
+// # Rule of order
+//
+// Wherever two Ingresses want the same thing, the older one has it, by creationTimestamp. Of two of the same second the
+// one whose namespace/name is the larger string comes first, as with ingress-nginx. Objects of a folder have no
+// timestamp unless one is written in the manifest, so there the larger name decides.
+//
+// # What it does not do
+//
+// It reads no files and asks no API server, resolves no names, writes no status and swaps no table.
+package controller
+
+import (
+	"net/netip"
+	"time"
+
+	"sallyport/controller/seam/certs"
+	"sallyport/proxy"
+	"sallyport/controller/seam/feature"
+	"sallyport/proxy/upstream"
+	"sallyport/router"
+)
+
+// Options are what a build needs to know beside the objects. The zero Options serve every Ingress whose IngressClass has
+// the controller DefaultControllerClass.
+type Options struct {
+	// ControllerClasses are the values of an IngressClass's spec.controller that are ours. Empty: DefaultControllerClass.
+	ControllerClasses []string
+	// IngressClass is the value of the annotation kubernetes.io/ingress.class that is ours, and with IngressClassByName
+	// the name of an IngressClass that is ours whatever its controller. Empty: none.
+	IngressClass       string
+	IngressClassByName bool
+	// WatchWithoutClass serves Ingresses that name no class.
+	WatchWithoutClass bool
+	// ServeAllWithoutClasses is for folders of manifests. While there is no IngressClass object, every Ingress is served;
+	// when there are some, an Ingress that names none has the default class, as an API server would write it, and one
+	// that names a class nobody defines is told so.
+	ServeAllWithoutClasses bool
+	// DisableCatchAll sets aside Ingresses with a spec.defaultBackend.
+	DisableCatchAll bool
+
+	DefaultBackend     Key // Service, by its first port, for what no route takes; zero: the front's own 404
+	DefaultCertificate Key // Secret, for names without a certificate; zero: a self-signed one
+
+	// Map replaces the endpoints of Services, also of those that do not exist.
+	Map map[MapKey][]netip.AddrPort
+	// AllowLoopback takes loopback addresses in EndpointSlices. Leave it false where the slices are anybody's: they could
+	// reach what listens on this machine alone.
+	AllowLoopback bool
+
+	Pools    *upstream.Pools  // nil: pools of the Builder's own
+	Upstream upstream.Options // of every route
+	Settings feature.Settings // facts about the process that features need
+
+	// Retain is called when a route comes into service and returns its observer, Release when it goes. Nil: routes have
+	// no observer.
+	Retain  func(*proxy.RouteInfo) proxy.Observer
+	Release func(*proxy.RouteInfo)
+
+	Now func() time.Time // for the dates of certificates; nil: time.Now
+}
+
+// DefaultControllerClass is the spec.controller of the IngressClass that comes with the product.
+const DefaultControllerClass = "sallyport/ingress-controller"
+
+// A MapKey names a Service and one of its ports, by name or number. An empty Port stands for all of them.
+type MapKey struct {
+	Service Key
+	Port    string
+}
+
+// A Result is what a build came to.
+type Result struct {
+	Table        *router.Table // the same pointer as the time before unless TableChanged
+	TableChanged bool          // true for the first build
+	Generation   uint64        // counts the tables, from 1
+	Certificates certs.Certificates
+	Problems     []Problem // by object and field
+
+	Ingresses int // that are served, in part at least
+	Hosts     int // names in the table; any host counts as one
+	Routes    int // of the table, fallbacks included
+	Took      time.Duration
+}
+
+func (o *Options) now() time.Time {
+	if o.Now != nil {
+		return o.Now()
+	}
+	return time.Now()
+}

@@ -1,0 +1,226 @@
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"strconv"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"sallyport/proxy"
+	"sallyport/controller/seam/feature"
+	"sallyport/proxy/upstream"
+	"sallyport/router"
+)
+
+// A translated is one Ingress, made ready for the table as if there were no other. It is kept from build to build while
+// the Ingress and what its backends lead to stay the same.
+type translated struct {
+	key    Key
+	source string // key, as routes show it
+	object *networkingv1.Ingress
+	choice choice // whether it is ours; all below is empty when it is not
+
+	problems []Problem
+	features *feature.Draft
+	sites    []*site
+	backend  *backend // spec.defaultBackend; nil: none
+	targets  []wanted // what its backends lead to
+
+	tls      []tlsEntry
+	tlsFacts []Problem // about the Secrets of tls: they change without a translation
+}
+
+// A site is what one Ingress wants of one host.
+type site struct {
+	owner    *translated
+	host     string
+	field    string // of the first rule
+	drafts   []*draft
+	fallback *draft // what answers where no path matches, if that is for this Ingress to say; nil: the front's 404
+	catchAll bool   // of an Ingress without rules: its default backend answers for every host that nobody names
+}
+
+// A backend is a valid backend.
+type backend struct {
+	service *networkingv1.IngressServiceBackend // nil: a resource
+	target  target
+}
+
+// A wanted is a Service and port that an Ingress names, and where that led when it was translated.
+type wanted = backend
+
+// A translation is the making of a translated.
+type translation struct {
+	*translated
+	builder  *Builder
+	snapshot *Snapshot
+}
+
+// translate makes the routes of one Ingress. Nothing that can stand in an Ingress may panic; should it happen still, it
+// costs that Ingress and no other.
+func (b *Builder) translate(s *Snapshot, ingress *networkingv1.Ingress, c choice) (t *translated) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			t = newTranslated(ingress, choice{})
+			t.problems = []Problem{faultOf(ingressRef(ingress), fault)}
+		}
+	}()
+	t = newTranslated(ingress, c)
+	if c.problem != (Problem{}) {
+		t.problems = append(t.problems, c.problem)
+	}
+	if !c.ours {
+		return t
+	}
+	w := &translation{t, b, s}
+	if b.options.DisableCatchAll && ingress.Spec.DefaultBackend != nil {
+		w.problem(Warning, ReasonCatchAllDisabled, "spec.defaultBackend", "is not allowed here (--disable-catch-all), so the Ingress is not served")
+		return t
+	}
+	w.translateAnnotations()
+	w.translateDefaultBackend()
+	for i := range ingress.Spec.Rules {
+		w.translateRule(&ingress.Spec.Rules[i], fmt.Sprintf("spec.rules[%d]", i))
+	}
+	w.translateTLS()
+	return t
+}
+
+func newTranslated(ingress *networkingv1.Ingress, c choice) *translated {
+	key := keyOf(ingress)
+	return &translated{key: key, source: key.String(), object: ingress, choice: c}
+}
+
+// faultOf is the problem that a panic becomes.
+func faultOf(object Ref, fault any) Problem {
+	return Problem{Object: object, Severity: Error, Reason: ReasonInternal,
+		Message: fmt.Sprintf("is not served because of a fault of ours, please report it: %v", fault)}
+}
+
+// problem reports one of the Ingress.
+func (t *translated) problem(severity Severity, reason, field, format string, a ...any) {
+	t.problems = append(t.problems, t.newProblem(severity, reason, field, format, a...))
+}
+
+func (t *translated) newProblem(severity Severity, reason, field, format string, a ...any) Problem {
+	return Problem{Object: Ref{"Ingress", t.key.Namespace, t.key.Name}, Severity: severity, Reason: reason, Field: field, Message: fmt.Sprintf(format, a...)}
+}
+
+func (t *translation) translateAnnotations() {
+	draft, problems := feature.Parse(t.object.Annotations, t.builder.options.Settings)
+	t.features = draft
+	for _, p := range problems {
+		t.problems = append(t.problems, annotationProblem(t.key, p))
+	}
+}
+
+func (t *translation) translateDefaultBackend() {
+	b := t.object.Spec.DefaultBackend
+	switch {
+	case b == nil && len(t.object.Spec.Rules) == 0:
+		t.problem(Error, ReasonMissingBackend, "spec", "has neither rules nor a defaultBackend; one of them is expected")
+	case b != nil && t.checkBackend(b, "spec.defaultBackend"):
+		t.backend = t.translateBackend(b, "spec.defaultBackend")
+		if len(t.object.Spec.Rules) == 0 {
+			t.site("", "spec.defaultBackend").catchAll = true
+		}
+	}
+}
+
+// site returns what the Ingress wants of a host, empty at first.
+func (t *translation) site(host, field string) *site {
+	for _, s := range t.sites {
+		if s.host == host {
+			return s
+		}
+	}
+	s := &site{owner: t.translated, host: host, field: field}
+	match := router.Match{Host: host, Path: "/", Type: router.Prefix}
+	switch {
+	case t.backend != nil:
+		s.fallback = t.newDraft(match, "spec.defaultBackend", t.backend)
+	case t.builder.options.DefaultBackend != (Key{}):
+		s.fallback = t.newDraft(match, field, nil)
+	}
+	t.sites = append(t.sites, s)
+	return s
+}
+
+func (t *translation) translateRule(r *networkingv1.IngressRule, field string) {
+	if r.Host != "" {
+		if message := checkHost(r.Host); message != "" {
+			t.problem(Error, ReasonInvalid, field+".host", "%q %s; the rule is not served", r.Host, message)
+			return
+		}
+	}
+	site := t.site(r.Host, field)
+	if r.HTTP == nil {
+		return // the host is ours, and every path of it is for the default backend
+	}
+	if len(r.HTTP.Paths) == 0 {
+		t.problem(Error, ReasonInvalid, field+".http.paths", "is empty; at least one path is expected")
+	}
+	for i := range r.HTTP.Paths {
+		t.translatePath(site, &r.HTTP.Paths[i], field+".http.paths["+strconv.Itoa(i)+"]")
+	}
+}
+
+func (t *translation) translatePath(site *site, p *networkingv1.HTTPIngressPath, field string) {
+	path, kind, ok := t.checkPath(p, field)
+	if !t.checkBackend(&p.Backend, field+".backend") || !ok {
+		return
+	}
+	match := router.Match{Host: site.host, Path: path, Type: kind}
+	site.drafts = append(site.drafts, t.newDraft(match, field+".path", t.translateBackend(&p.Backend, field+".backend")))
+}
+
+// translateBackend finds out where a valid backend leads.
+func (t *translation) translateBackend(b *networkingv1.IngressBackend, field string) *backend {
+	if b.Service == nil {
+		return &backend{}
+	}
+	target := t.builder.options.resolve(t.snapshot, t.key.Namespace, b.Service)
+	if target.reason != "" {
+		t.problem(target.severity, target.reason, field+".service."+target.field, "%s", target.message)
+	}
+	t.targets = append(t.targets, wanted{b.Service, target})
+	return &backend{b.Service, target}
+}
+
+// newDraft makes the draft of a route of this Ingress. Without a backend it leads to the default one of the process.
+func (t *translation) newDraft(match router.Match, field string, b *backend) *draft {
+	d := &draft{match: match, owner: t.translated, field: field}
+	d.info = proxy.RouteInfo{Namespace: t.key.Namespace, Ingress: t.key.Name, Host: match.Host, Path: match.Path, Field: field}
+	switch {
+	case b == nil || b.service == nil:
+		d.last = &t.builder.unrouted
+		return d
+	case b.target.id == (upstream.ID{}):
+		d.last = failure{http.StatusServiceUnavailable, proxy.NoService}
+	default:
+		d.last = upstream.New(t.builder.options.Pools.Get(b.target.id), t.builder.options.Upstream)
+	}
+	d.info.Service, d.info.Port, d.info.Pool = b.service.Name, portText(b.service.Port), b.target.id.Port
+	return d
+}
+
+// unchanged says whether translating the Ingress again would come to the same: the Ingress is the same where it matters,
+// which its status and labels do not, and its backends lead where they led.
+func (t *translated) unchanged(o *Options, s *Snapshot, ingress *networkingv1.Ingress, c choice) bool {
+	if t.choice != c || t.object != ingress && !sameIngress(t.object, ingress) {
+		return false
+	}
+	for _, w := range t.targets {
+		if o.resolve(s, t.key.Namespace, w.service) != w.target {
+			return false
+		}
+	}
+	return true
+}
+
+func sameIngress(a, b *networkingv1.Ingress) bool {
+	return a.CreationTimestamp.Equal(&b.CreationTimestamp) && maps.Equal(a.Annotations, b.Annotations) && reflect.DeepEqual(a.Spec, b.Spec)
+}

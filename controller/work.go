@@ -1,0 +1,82 @@
+package controller
+
+import (
+	"sallyport/proxy/upstream"
+)
+
+// A work is what one build has to do: the objects that changed since the last one, and what they touch.
+type work struct {
+	ingresses map[Key]struct{} // to be looked at again
+	secrets   map[Key]struct{} // that are others
+	pools     map[upstream.ID]struct{}
+	tls       map[string]struct{} // hosts whose certificate is chosen again
+	dirty     map[string]struct{} // hosts whose routes are chosen again
+}
+
+// touch notes that the Ingresses of a host are others.
+func (w *work) touch(host string) {
+	w.tls[host] = struct{}{}
+	w.dirty[host] = struct{}{}
+}
+
+// workOf reads from the snapshot what changed since this Builder saw it last. For another snapshot, or one that another
+// Builder has built meanwhile, that is anything.
+func (b *Builder) workOf(s *Snapshot) *work {
+	w := &work{
+		ingresses: make(map[Key]struct{}),
+		secrets:   make(map[Key]struct{}),
+		pools:     make(map[upstream.ID]struct{}),
+		tls:       make(map[string]struct{}),
+		dirty:     make(map[string]struct{}),
+	}
+	if b.snapshot != s || b.revision != s.since {
+		b.everything(s, w)
+		return w
+	}
+	addKeys(w.ingresses, s.ingresses.changed)
+	addKeys(w.secrets, s.secrets.changed)
+	if len(s.classes.changed) > 0 {
+		addKeys(w.ingresses, b.ingresses)
+	}
+	for service := range s.services.changed {
+		addKeys(w.ingresses, b.services[service])
+		addKeys(w.pools, b.poolsOf[service])
+	}
+	for service := range s.moved {
+		addKeys(w.pools, b.poolsOf[service])
+	}
+	return w
+}
+
+func (b *Builder) everything(s *Snapshot, w *work) {
+	addKeys(w.ingresses, s.ingresses.objects)
+	addKeys(w.ingresses, b.ingresses)
+	addKeys(w.secrets, b.secrets)
+	addKeys(w.pools, b.pools)
+}
+
+func addKeys[K comparable, V any](set map[K]struct{}, from map[K]V) {
+	for key := range from {
+		set[key] = struct{}{}
+	}
+}
+
+// An index finds the Ingresses that name an object.
+type index map[Key]map[Key]struct{}
+
+func (x index) add(object, ingress Key) {
+	if object == (Key{}) {
+		return
+	}
+	if x[object] == nil {
+		x[object] = make(map[Key]struct{})
+	}
+	x[object][ingress] = struct{}{}
+}
+
+func (x index) remove(object, ingress Key) {
+	delete(x[object], ingress)
+	if len(x[object]) == 0 {
+		delete(x, object)
+	}
+}
