@@ -35,6 +35,9 @@ func parseText(name string, text []byte) ([]*yaml.Node, []mistake) {
 	var documents []*yaml.Node
 	var mistakes []mistake
 	for _, c := range split(text) {
+		if c.empty() {
+			continue
+		}
 		parsed, m := c.parse()
 		documents = append(documents, parsed...)
 		if m != nil {
@@ -68,7 +71,7 @@ func notText(text []byte) *mistake {
 
 // lineAt is the line of an offset, from 1.
 func lineAt(text []byte, offset int) int {
-	return 1 + bytes.Count(text[:min(offset, len(text))], []byte("\n"))
+	return 1 + bytes.Count(text[:max(0, min(offset, len(text)))], []byte("\n"))
 }
 
 // A chunk is the text between two lines of "---", parsed by itself so that a mistake in it stays in it.
@@ -98,6 +101,17 @@ func split(text []byte) []chunk {
 		at = end
 	}
 	return append(chunks, chunk{startLine, text[start:]})
+}
+
+// empty says whether there are only comments.
+func (c chunk) empty() bool {
+	text := bytes.TrimPrefix(c.text, []byte("---"))
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
 }
 
 func isSeparator(line []byte) bool {
