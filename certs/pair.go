@@ -1,0 +1,126 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+)
+
+// Parse makes a certificate, Leaf included, of the PEM texts of a chain, leaf first, and of its private key. The error
+// says which of the two is wrong and what was expected.
+func Parse(cert, key []byte) (*tls.Certificate, error) {
+	if err := checkPEM("certificate", "CERTIFICATE", cert); err != nil {
+		return nil, err
+	}
+	if err := checkPEM("private key", "PRIVATE KEY", key); err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	switch {
+	case err == nil:
+	case strings.Contains(err.Error(), "does not match"), strings.Contains(err.Error(), "type does not match"):
+		return nil, errors.New("the private key does not belong to the certificate: expected the key that the first certificate of the chain was made with")
+	default:
+		return nil, fmt.Errorf("not a pair of certificate and private key: %s", strings.TrimPrefix(err.Error(), "tls: "))
+	}
+	if pair.Leaf == nil {
+		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
+			return nil, fmt.Errorf("certificate: %w", err)
+		}
+	}
+	for i, der := range pair.Certificate[1:] {
+		if _, err := x509.ParseCertificate(der); err != nil {
+			return nil, fmt.Errorf("certificate %d of the chain: %w", i+2, err)
+		}
+	}
+	return &pair, nil
+}
+
+// checkPEM says in plain words why text holds no block of a kind.
+func checkPEM(what, kind string, text []byte) error {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return fmt.Errorf("the %s is empty: expected PEM text that begins with -----BEGIN %s-----", what, kind)
+	}
+	found := ""
+	for rest := text; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "" {
+			return fmt.Errorf("the %s is encrypted: expected one without a passphrase", what)
+		}
+		if strings.HasSuffix(block.Type, kind) {
+			return nil
+		}
+		found = block.Type
+	}
+	if found != "" {
+		return fmt.Errorf("the %s holds a PEM block of type %q: expected %q", what, found, kind)
+	}
+	return fmt.Errorf("the %s is not PEM: expected text that begins with -----BEGIN %s-----", what, kind)
+}
+
+// Covers reports whether the certificate is for host, by its subject alternative names (RFC 9525). A wildcard host is
+// covered by the same wildcard.
+func Covers(c *tls.Certificate, host string) bool {
+	if c == nil || c.Leaf == nil {
+		return false
+	}
+	if strings.HasPrefix(host, "*.") {
+		for _, name := range c.Leaf.DNSNames {
+			if strings.EqualFold(name, host) {
+				return true
+			}
+		}
+		return false
+	}
+	return c.Leaf.VerifyHostname(host) == nil
+}
+
+// The names that ingress-nginx gives its own default certificate: people know them, and look for them.
+const (
+	selfSignedName = "Kubernetes Ingress Controller Fake Certificate"
+	selfSignedHost = "ingress.local"
+)
+
+// SelfSigned makes a certificate that no client trusts, for names that have none. It is valid for a year.
+func SelfSigned() (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make the default certificate: %w", err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("make the default certificate: %w", err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: selfSignedName, Organization: []string{"Sallyport"}},
+		DNSNames:     []string{selfSignedHost},
+		NotBefore:    now.Add(-time.Hour), // clocks differ
+		NotAfter:     now.AddDate(1, 0, 0),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("make the default certificate: %w", err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("make the default certificate: %w", err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+}

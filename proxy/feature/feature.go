@@ -1,0 +1,71 @@
+// Package feature is what a route does besides forwarding, asked for by annotations of its Ingress.
+//
+// A feature is one file with one function, and one line in [All]. The function reads its annotations, then writes what
+// it wants to the draft:
+//
+//	// appRoot sends a visitor of "/" to the page the application calls home.
+//	func appRoot(a *Annotations, d *Draft) {
+//		home := a.String("app-root", "", "where a request for / is redirected")
+//		if home == "" || a.Failed() {
+//			return
+//		}
+//		d.Use(func(next http.Handler) http.Handler { ... })
+//	}
+//
+// # The rule of order
+//
+// [All] is the order in which a request meets the features; it is behaviour, and it is readable in one place. What
+// stands first is outermost.
+//
+// # Annotations
+//
+// Names are read under ingress.kubernetes.io/ and under nginx.ingress.kubernetes.io/; the former wins where both are
+// present. One call declares a name, its default and its meaning, reads the value and checks it. A feature reads all its
+// annotations before it decides anything, so that the list of known names can be made by running All over nothing: see
+// [Declarations].
+//
+// A bad value of something that shapes traffic is a [Problem], and the default is used. What guards a route fails
+// closed: a mistake in it, or a guard that we do not have, makes the routes of the Ingress answer 503.
+//
+// # What it does not do
+//
+// It does not choose among Ingresses, nor know of hosts beyond what [Place] tells.
+package feature
+
+import "net/http"
+
+// All are the features, in the order in which a request meets them.
+var All = []func(*Annotations, *Draft){
+	tlsRedirect,
+}
+
+// Middleware wraps a handler.
+type Middleware = func(http.Handler) http.Handler
+
+// Settings are facts about the process that features need.
+type Settings struct {
+	// HTTPSPort is where clients reach the HTTPS listener, for redirects that name it. Zero means 443.
+	HTTPSPort int
+}
+
+// Parse runs every feature over the annotations of one Ingress. The draft is never nil; with problems of access control
+// among them it denies.
+func Parse(annotations map[string]string, s Settings) (*Draft, []Problem) {
+	a := &Annotations{values: annotations}
+	d := &Draft{Settings: s}
+	for _, apply := range All {
+		a.failed = false
+		apply(a, d)
+	}
+	a.reportUnread(d)
+	return d, a.problems
+}
+
+// Declarations are the annotations that the features read, in the order of All.
+func Declarations() []Declaration {
+	a := new(Annotations)
+	for _, apply := range All {
+		apply(a, new(Draft))
+	}
+	return a.declared
+}

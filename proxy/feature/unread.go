@@ -1,0 +1,111 @@
+package feature
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// reportUnread makes a Problem of every annotation under our prefixes that no feature has read: it is one of
+// ingress-nginx that we do not have, or had another name once, or is a slip.
+func (a *Annotations) reportUnread(d *Draft) {
+	for _, key := range slices.Sorted(maps.Keys(a.values)) {
+		name, ok := nameOf(key)
+		if !ok || a.declares(name) {
+			continue
+		}
+		p := Problem{Annotation: key, Value: a.values[key]}
+		switch instead := insteadOf[name]; {
+		case strings.HasSuffix(name, "-snippet"), strings.HasSuffix(name, "-snippets"):
+			p.Reason, p.Message = Unsupported, "snippets of nginx configuration are refused: Sallyport has no configuration text to put them in, and whoever may write one could read every Secret of the cluster"
+		case instead != "":
+			p.Reason, p.Message = UnknownName, "ingress-nginx does not know this name; "+instead
+		case slices.Contains(nginxNames, name):
+			p.Reason, p.Message = Unsupported, "this annotation of ingress-nginx is not supported yet"
+			if guards(name) {
+				p.Denies, p.Message = true, p.Message+"; it guards the routes of this Ingress, so they answer 503 rather than stand open"
+				d.Deny()
+			}
+		default:
+			p.Reason, p.Message = UnknownName, "no annotation has this name"
+			if near := nearest(name, a.known()); near != "" {
+				p.Message += fmt.Sprintf("; did you mean %s?", near)
+			}
+		}
+		a.problems = append(a.problems, p)
+	}
+}
+
+// nameOf cuts our prefixes off an annotation's full name.
+func nameOf(key string) (name string, ok bool) {
+	for _, prefix := range prefixes {
+		if name, ok = strings.CutPrefix(key, prefix); ok {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+func (a *Annotations) declares(name string) bool {
+	return slices.ContainsFunc(a.declared, func(d Declaration) bool { return d.Name == name })
+}
+
+func (a *Annotations) known() []string {
+	names := slices.Clone(nginxNames)
+	for _, d := range a.declared {
+		if !slices.Contains(names, d.Name) {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
+
+// guards reports whether an annotation of ingress-nginx keeps clients out: without it the route would stand open.
+func guards(name string) bool {
+	if name == "satisfy" || name == "enable-global-auth" {
+		return true
+	}
+	for _, family := range []string{"auth-", "allowlist-", "whitelist-", "denylist-", "limit-"} {
+		if strings.HasPrefix(name, family) {
+			return true
+		}
+	}
+	return false
+}
+
+// nearest is the name that is the fewest changed letters away, or "" when none is near enough to be meant.
+func nearest(name string, names []string) string {
+	best, distance := "", max(2, len(name)/4)+1
+	for _, candidate := range names {
+		if d := editDistance(name, candidate, distance); d < distance {
+			best, distance = candidate, d
+		}
+	}
+	return best
+}
+
+// editDistance is the number of letters to insert, remove or change to make b of a (Levenshtein); at least limit when
+// it is more than that.
+func editDistance(a, b string, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
