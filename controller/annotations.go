@@ -1,8 +1,20 @@
 package controller
 
-import "sallyport/controller/seam/feature"
+import "sallyport/proxy/feature"
 
-// annotationProblem is a problem of a feature as one of the Ingress.
-func annotationProblem(key Key, p feature.Problem) Problem {
-	return Problem{Object: Ref{"Ingress", key.Namespace, key.Name}}
+// annotationProblem is what a feature found, as a problem of the Ingress. A value that cannot be read, and an annotation
+// without which the routes must not stand open, are errors: the Ingress is not served as asked. A name that nobody knows
+// is a warning, and so is one of ingress-nginx that is not supported: manifests are full of them, and most only tune.
+func (t *translated) annotationProblem(p feature.Problem) Problem {
+	severity, reason := Warning, ReasonUnknownAnnotation
+	switch p.Reason {
+	case feature.BadValue:
+		severity, reason = Error, ReasonBadAnnotation
+	case feature.Unsupported:
+		reason = ReasonUnsupportedAnnotation
+	}
+	if p.Denies {
+		severity = Error
+	}
+	return t.newProblem(severity, reason, annotationField(p.Annotation), "%s", p.Message)
 }

@@ -48,10 +48,9 @@ func (b *Builder) assemble(h *host) bool {
 			continue
 		}
 		d.build = b.builds
-		rebuilt, problem := b.serve(d, hostTLS)
-		changed = changed || rebuilt
-		if problem != nil {
-			h.problems = append(h.problems, *problem)
+		changed = b.serve(d, hostTLS) || changed
+		if d.fault != nil {
+			h.problems = append(h.problems, *d.fault)
 		}
 	}
 	for _, d := range append(slices.Clip(h.routes), h.fallback) {

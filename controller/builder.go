@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"sallyport/controller/seam/certs"
+	"sallyport/certs"
 	"sallyport/proxy"
 	"sallyport/proxy/upstream"
 	"sallyport/router"
@@ -212,9 +212,9 @@ func (b *Builder) updateDefaultBackend(s *Snapshot, w *work) {
 	if key == (Key{}) {
 		return
 	}
-	w.dirty[""] = struct{}{}
 	if b.hosts[""] == nil {
 		b.hosts[""] = new(host)
+		w.dirty[""] = struct{}{}
 	}
 	id, problem := b.defaultTarget(s, key)
 	b.defaultProblems = nil

@@ -38,9 +38,9 @@ import (
 	"net/netip"
 	"time"
 
-	"sallyport/controller/seam/certs"
+	"sallyport/certs"
 	"sallyport/proxy"
-	"sallyport/controller/seam/feature"
+	"sallyport/proxy/feature"
 	"sallyport/proxy/upstream"
 	"sallyport/router"
 )

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"sallyport/proxy"
-	"sallyport/controller/seam/feature"
+	"sallyport/proxy/feature"
 	"sallyport/proxy/upstream"
 	"sallyport/router"
 )
@@ -22,24 +22,24 @@ type draft struct {
 	handler http.Handler     // while the route is in the table, else nil
 	served  *proxy.RouteInfo // what handler tells of itself; its observer is retained
 	hostTLS bool             // what handler was built for
+	fault   *Problem         // why handler only refuses; nil: it does not
 	build   uint64           // the last build that found the route in the table
 }
 
 // serve gives the draft its handler and says whether it is another one than before. A panic of a feature costs this
 // route: it answers 503, never without what guards it.
-func (b *Builder) serve(d *draft, hostTLS bool) (changed bool, problem *Problem) {
+func (b *Builder) serve(d *draft, hostTLS bool) (changed bool) {
 	if d.handler != nil && d.hostTLS == hostTLS {
-		return false, nil
+		return false
 	}
+	d.hostTLS, d.fault = hostTLS, nil
 	defer func() {
 		if fault := recover(); fault != nil {
-			d.handler = proxy.Identify(&d.info, failure{http.StatusServiceUnavailable, proxy.Denied})
 			p := faultOf(Ref{"Ingress", d.info.Namespace, d.info.Ingress}, fault)
 			p.Field = d.field
-			changed, problem = true, &p
+			d.fault, d.handler, changed = &p, proxy.Identify(&d.info, failure{http.StatusServiceUnavailable, proxy.Denied}), true
 		}
 	}()
-	d.hostTLS = hostTLS
 	if d.served == nil {
 		info := d.info
 		if b.options.Retain != nil {
@@ -52,7 +52,7 @@ func (b *Builder) serve(d *draft, hostTLS bool) (changed bool, problem *Problem)
 		handler = d.owner.features.Handler(feature.Place{Match: d.match, HostTLS: hostTLS}, d.last)
 	}
 	d.handler = proxy.Identify(d.served, handler)
-	return true, nil
+	return true
 }
 
 // retire takes the handler of a draft that has lost its place in the table.
@@ -60,7 +60,7 @@ func (b *Builder) retire(d *draft) {
 	if d.served != nil && b.options.Release != nil {
 		b.options.Release(d.served)
 	}
-	d.handler, d.served = nil, nil
+	d.handler, d.served, d.fault = nil, nil, nil
 }
 
 // route is the draft as the table has it.

@@ -108,6 +108,8 @@ const (
 	ReasonSharedHost         = "SharedHost"     // Ingresses of several namespaces serve one host
 	ReasonBadAnnotation      = "BadAnnotation"
 	ReasonUnknownAnnotation  = "UnknownAnnotation"
-	ReasonCatchAllDisabled   = "CatchAllDisabled"
-	ReasonInternal           = "InternalFault" // a fault of ours, met while this object was looked at
+	// ReasonUnsupportedAnnotation is one that ingress-nginx has.
+	ReasonUnsupportedAnnotation = "UnsupportedAnnotation"
+	ReasonCatchAllDisabled      = "CatchAllDisabled"
+	ReasonInternal              = "InternalFault" // a fault of ours, met while this object was looked at
 )

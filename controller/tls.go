@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"sallyport/controller/seam/certs"
+	"sallyport/certs"
 )
 
 // A tlsEntry is a valid entry of spec.tls.

@@ -10,7 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"sallyport/proxy"
-	"sallyport/controller/seam/feature"
+	"sallyport/proxy/feature"
 	"sallyport/proxy/upstream"
 	"sallyport/router"
 )
@@ -113,7 +113,7 @@ func (t *translation) translateAnnotations() {
 	draft, problems := feature.Parse(t.object.Annotations, t.builder.options.Settings)
 	t.features = draft
 	for _, p := range problems {
-		t.problems = append(t.problems, annotationProblem(t.key, p))
+		t.problems = append(t.problems, t.annotationProblem(p))
 	}
 }
 
