@@ -119,9 +119,6 @@ func checkBroken(t *testing.T, name, text string, expected []expectation) {
 	if !same || len(expected) == 0 {
 		t.Errorf("told:\n%s\nwant:\n%s", lines(got), lines(expected))
 	}
-	if name == "unknown-class.yaml" {
-		return // it brings an IngressClass, and the good Ingress names none
-	}
 	if route := result.Table.Lookup("good.example.com", "/"); route == nil || !strings.Contains(route.Source, "good") {
 		t.Errorf("the good Ingress is not served: %v", route)
 	}

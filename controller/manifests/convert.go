@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"fmt"
 	"net/netip"
 	"strconv"
 
@@ -103,27 +104,42 @@ const mirrorName = "-mirrored-"
 // address family, with the label that names the Service, ready and not ready addresses with their condition.
 // (kubernetes.io/docs/concepts/services-networking/endpoint-slices, "EndpointSlice mirroring")
 func mirrored(endpoints *corev1.Endpoints) []metav1.Object {
-	if endpoints.Labels["endpointslice.kubernetes.io/skip-mirror"] == "true" {
-		return []metav1.Object{}
-	}
 	objects := []metav1.Object{}
-	for _, subset := range endpoints.Subsets {
+	if endpoints.Labels["endpointslice.kubernetes.io/skip-mirror"] == "true" {
+		return objects
+	}
+	for _, m := range mirrors(endpoints) {
+		objects = append(objects, m.slice)
+	}
+	return objects
+}
+
+// A mirror is a slice made of Endpoints, and where in them each of its endpoints is written.
+type mirror struct {
+	slice  *discoveryv1.EndpointSlice
+	places []string
+}
+
+func mirrors(endpoints *corev1.Endpoints) []mirror {
+	var made []mirror
+	for i, subset := range endpoints.Subsets {
 		for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
-			slice := &discoveryv1.EndpointSlice{AddressType: family, Ports: slicePorts(subset.Ports)}
-			slice.Name = endpoints.Name + mirrorName + strconv.Itoa(len(objects)+1)
-			slice.Namespace = endpoints.Namespace
-			slice.Labels = map[string]string{
+			m := mirror{slice: &discoveryv1.EndpointSlice{AddressType: family, Ports: slicePorts(subset.Ports)}}
+			m.add(subset.Addresses, family, true, fmt.Sprintf("subsets[%d].addresses", i))
+			m.add(subset.NotReadyAddresses, family, false, fmt.Sprintf("subsets[%d].notReadyAddresses", i))
+			if len(m.slice.Endpoints) == 0 {
+				continue
+			}
+			made = append(made, m)
+			m.slice.Name = endpoints.Name + mirrorName + strconv.Itoa(len(made))
+			m.slice.Namespace = endpoints.Namespace
+			m.slice.Labels = map[string]string{
 				discoveryv1.LabelServiceName: endpoints.Name,
 				discoveryv1.LabelManagedBy:   "endpointslicemirroring-controller.k8s.io",
 			}
-			slice.Endpoints = append(slice.Endpoints, sliceEndpoints(subset.Addresses, family, true)...)
-			slice.Endpoints = append(slice.Endpoints, sliceEndpoints(subset.NotReadyAddresses, family, false)...)
-			if len(slice.Endpoints) > 0 {
-				objects = append(objects, slice)
-			}
 		}
 	}
-	return objects
+	return made
 }
 
 func slicePorts(ports []corev1.EndpointPort) []discoveryv1.EndpointPort {
@@ -137,9 +153,9 @@ func slicePorts(ports []corev1.EndpointPort) []discoveryv1.EndpointPort {
 	return made
 }
 
-func sliceEndpoints(addresses []corev1.EndpointAddress, family discoveryv1.AddressType, ready bool) []discoveryv1.Endpoint {
-	var made []discoveryv1.Endpoint
-	for _, a := range addresses {
+// add takes in the addresses of one family, written at place.
+func (m *mirror) add(addresses []corev1.EndpointAddress, family discoveryv1.AddressType, ready bool, place string) {
+	for i, a := range addresses {
 		ip, err := netip.ParseAddr(a.IP)
 		isIPv6 := err == nil && ip.Is6() && !ip.Is4In6()
 		if isIPv6 != (family == discoveryv1.AddressTypeIPv6) {
@@ -154,7 +170,7 @@ func sliceEndpoints(addresses []corev1.EndpointAddress, family discoveryv1.Addre
 		if a.Hostname != "" {
 			e.Hostname = &a.Hostname
 		}
-		made = append(made, e)
+		m.slice.Endpoints = append(m.slice.Endpoints, e)
+		m.places = append(m.places, fmt.Sprintf("%s[%d].ip", place, i))
 	}
-	return made
 }

@@ -10,10 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A kind is one that is read: its versions and whether its objects have no namespace.
+// A kind is one that is read.
 type kind struct {
 	name     string
 	cluster  bool // objects have no namespace
+	label    bool // names are single DNS labels, without dots
 	versions []version
 }
 
@@ -27,24 +28,24 @@ type version struct {
 // kinds are all kinds read, newest version first. extensions/v1beta1 and networking.k8s.io/v1beta1 write Ingresses
 // alike to the letter, so one type serves for both, and IngressClass never changed; tests hold that.
 var kinds = []kind{
-	{"Ingress", false, []version{
+	{name: "Ingress", versions: []version{
 		reads("networking.k8s.io/v1", same[networkingv1.Ingress]),
 		reads("networking.k8s.io/v1beta1", one(fromBetaIngress)),
 		reads("extensions/v1beta1", one(fromBetaIngress)),
 	}},
-	{"IngressClass", true, []version{
+	{name: "IngressClass", cluster: true, versions: []version{
 		reads("networking.k8s.io/v1", one(defaultIngressClass)),
 		reads("networking.k8s.io/v1beta1", one(defaultIngressClass)),
 	}},
-	{"Service", false, []version{reads("v1", one(defaultService))}},
-	{"EndpointSlice", false, []version{
+	{name: "Service", label: true, versions: []version{reads("v1", one(defaultService))}},
+	{name: "EndpointSlice", versions: []version{
 		reads("discovery.k8s.io/v1", one(defaultSlice)),
 		reads("discovery.k8s.io/v1beta1", one(fromBetaSlice)),
 	}},
-	{"Endpoints", false, []version{reads("v1", mirrored)}},
-	{"Secret", false, []version{reads("v1", one(defaultSecret))}},
-	{"ConfigMap", false, []version{reads("v1", same[corev1.ConfigMap])}},
-	{"Namespace", true, []version{reads("v1", same[corev1.Namespace])}},
+	{name: "Endpoints", versions: []version{reads("v1", mirrored)}},
+	{name: "Secret", versions: []version{reads("v1", one(defaultSecret))}},
+	{name: "ConfigMap", versions: []version{reads("v1", same[corev1.ConfigMap])}},
+	{name: "Namespace", cluster: true, label: true, versions: []version{reads("v1", same[corev1.Namespace])}},
 }
 
 func reads[T any, P interface {

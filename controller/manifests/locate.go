@@ -2,7 +2,11 @@ package manifests
 
 import (
 	"slices"
+	"strconv"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"sallyport/controller"
 )
@@ -49,9 +53,24 @@ func (f *Folder) origin(p *controller.Problem) *entry {
 	}
 	e := f.served[controller.Ref{Kind: "Endpoints", Namespace: p.Object.Namespace, Name: p.Object.Name[:at]}]
 	if e != nil {
-		p.Field = ""
+		p.Field = placeInEndpoints(e, p.Object.Name, p.Field)
 	}
 	return e
+}
+
+// placeInEndpoints is where in an Endpoints object a field of a slice made of it is written; "" when nowhere.
+func placeInEndpoints(e *entry, slice, field string) string {
+	endpoints, ok := e.from.(*corev1.Endpoints)
+	path := steps(field)
+	if !ok || len(path) < 2 || path[0] != "endpoints" {
+		return ""
+	}
+	for _, m := range mirrors(endpoints) {
+		if i, err := strconv.Atoi(path[1]); err == nil && m.slice.Name == slice && i >= 0 && i < len(m.places) {
+			return m.places[i]
+		}
+	}
+	return ""
 }
 
 // lineOf is the line of a field, or of what is there of its path.
@@ -62,12 +81,17 @@ func lineOf(e *entry, path string) int {
 
 // Report is everything found in reading and in building, located, by file and line, and without what only follows from
 // a mistake that is told already: an Ingress whose backend is indented wrongly is not also told that a backend is
-// missing, and an Ingress is not told that a Service does not exist that is there and does not decode.
+// missing, an Ingress is not told that a Service does not exist that is there and does not decode, and a Service is not
+// told that it has no endpoints when those it has are wrong.
 func (f *Folder) Report(built []controller.Problem) []controller.Problem {
+	located := slices.Clone(built)
+	for i := range located {
+		f.Locate(&located[i])
+	}
+	causes := append(slices.Clone(f.problems), located...)
 	all := slices.Clone(f.problems)
-	for _, p := range built {
-		f.Locate(&p)
-		if !f.follows(p) {
+	for _, p := range located {
+		if !f.follows(p, causes) {
 			all = append(all, p)
 		}
 	}
@@ -75,17 +99,40 @@ func (f *Folder) Report(built []controller.Problem) []controller.Problem {
 	return all
 }
 
-// follows says whether a problem found in building has its cause in one found in reading.
-func (f *Folder) follows(p controller.Problem) bool {
+// follows says whether a problem found in building is only the consequence of another one.
+func (f *Folder) follows(p controller.Problem, causes []controller.Problem) bool {
 	e := f.served[p.Object]
-	for _, cause := range f.problems {
+	for _, cause := range causes {
 		switch {
 		case cause.Severity != controller.Error:
+		case p.Reason == controller.ReasonNoEndpoints && f.addressesOf(p.Object, cause.Object):
+			return true
 		case cause.Object == p.Object && cause.Reason == controller.ReasonUnknownField && related(p.Field, cause.Field):
 			return true
 		case e != nil && f.names(e, p, cause):
 			return true
 		}
+	}
+	return false
+}
+
+// addressesOf says whether an object is one that gives a Service its addresses.
+func (f *Folder) addressesOf(service, o controller.Ref) bool {
+	if o.Namespace != service.Namespace {
+		return false
+	}
+	switch o.Kind {
+	case "Endpoints":
+		return o.Name == service.Name
+	case "EndpointSlice":
+		e := f.served[o]
+		if e == nil {
+			return false
+		}
+		_, metadata := child(e.root, "metadata")
+		_, labels := child(metadata, "labels")
+		_, name := child(labels, discoveryv1.LabelServiceName)
+		return textOf(name) == service.Name
 	}
 	return false
 }

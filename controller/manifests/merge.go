@@ -66,7 +66,7 @@ func (f *Folder) keep(e *entry) {
 		return
 	}
 	if e.bad && e.made == nil || e.made != nil && e.version == old.version && bytes.Equal(e.content, old.content) {
-		e.made, e.content = old.made, old.content
+		e.made, e.from, e.content = old.made, old.from, old.content
 	}
 }
 

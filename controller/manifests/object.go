@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/json"
 
 	"sallyport/controller"
@@ -26,7 +27,8 @@ type entry struct {
 	// made is what the snapshot holds of it: one object, or of Endpoints none to many. Nil: it does not decode, and
 	// has no last good version either.
 	made []metav1.Object
-	bad  bool // it does not decode; made is an older version
+	from metav1.Object // what made was made of, in the version of the manifest
+	bad  bool          // it does not decode; made is an older version
 }
 
 // A content is all that one file holds.
@@ -214,9 +216,28 @@ func (r *reader) identify(n *yaml.Node, k *kind) (controller.Ref, bool) {
 		if k.cluster {
 			ref.Namespace = ""
 		}
+		r.checkNames(ref, k, nameKey.Line, metadata)
 		return ref, true
 	}
 	return ref, false
+}
+
+// checkNames reports names that an API server refuses. Here they do no harm, so the object is used.
+func (r *reader) checkNames(ref controller.Ref, k *kind, line int, metadata *yaml.Node) {
+	const labelLetters = "lower-case letters, digits and '-'"
+	const says = "%q is not a name an API server takes; %s are expected"
+	valid, letters := validation.IsDNS1123Subdomain, "lower-case letters, digits, '-' and '.'"
+	if k.label {
+		valid, letters = validation.IsDNS1123Label, labelLetters
+	}
+	if len(valid(ref.Name)) > 0 {
+		r.report(ref, controller.Problem{Severity: controller.Error, Reason: controller.ReasonInvalid, Field: "metadata.name", Line: line,
+			Message: fmt.Sprintf(says, clip(ref.Name), letters)})
+	}
+	if key, _ := child(metadata, "namespace"); key != nil && ref.Namespace != "" && len(validation.IsDNS1123Label(ref.Namespace)) > 0 {
+		r.report(ref, controller.Problem{Severity: controller.Error, Reason: controller.ReasonInvalid, Field: "metadata.namespace", Line: key.Line,
+			Message: fmt.Sprintf(says, clip(ref.Namespace), labelLetters)})
+	}
 }
 
 // decode makes the object itself.
@@ -237,5 +258,5 @@ func (r *reader) decode(e *entry, n *yaml.Node, v *version) {
 	}
 	o.SetNamespace(e.ref.Namespace)
 	e.content = bytes.Clone(c.out)
-	e.made = v.finish(o)
+	e.made, e.from = v.finish(o), o
 }

@@ -179,9 +179,9 @@ subsets:
 		six.Endpoints[0].Addresses[0] != "2001:db8::1" {
 		t.Errorf("the second slice is %v", six)
 	}
-	p := controller.Problem{Object: controller.Ref{Kind: "EndpointSlice", Namespace: "default", Name: "web-mirrored-1"}, Field: "endpoints[0]"}
-	if f.Locate(&p); p.Object.Kind != "Endpoints" || p.Line != 7 {
-		t.Errorf("a problem of the slice is located at %v line %d, want the Endpoints at line 7", p.Object, p.Line)
+	p := controller.Problem{Object: controller.Ref{Kind: "EndpointSlice", Namespace: "default", Name: "web-mirrored-1"}, Field: "endpoints[1].addresses[0]"}
+	if f.Locate(&p); p.Object.Kind != "Endpoints" || p.Line != 12 || p.Field != "subsets[0].notReadyAddresses[0].ip" {
+		t.Errorf("a problem of the slice is located at %v %s line %d, want the address in the Endpoints at line 12", p.Object, p.Field, p.Line)
 	}
 }
 

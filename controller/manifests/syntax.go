@@ -75,8 +75,10 @@ func (c chunk) refine(line int, message string) int {
 			return bad
 		}
 	}
-	if strings.HasPrefix(message, "did not find expected") {
-		line++
+	for _, expected := range []string{"key", "'-'", "','", "node content", "<"} {
+		if strings.HasPrefix(message, "did not find expected "+expected) {
+			line++
+		}
 	}
 	last := bytes.Count(c.text, []byte("\n"))
 	if !bytes.HasSuffix(c.text, []byte("\n")) {
