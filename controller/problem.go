@@ -94,22 +94,21 @@ const (
 	ReasonDuplicate      = "DuplicateObject"
 
 	// Objects.
-	ReasonInvalid            = "InvalidValue" // a field's value is not what the API server would take
-	ReasonUnknownClass       = "UnknownIngressClass"
-	ReasonMissingBackend     = "MissingBackend"
-	ReasonServiceNotFound    = "ServiceNotFound"
-	ReasonPortNotFound       = "PortNotFound"
-	ReasonUnsupportedBackend = "UnsupportedBackend"
-	ReasonNoEndpoints        = "NoEndpoints"
-	ReasonSecretNotFound     = "SecretNotFound"
-	ReasonBadCertificate     = "BadCertificate"
-	ReasonHostNotCovered     = "HostNotCovered" // by the certificate
-	ReasonConflict           = "PathConflict"   // an older Ingress has the same host, path and type
-	ReasonSharedHost         = "SharedHost"     // Ingresses of several namespaces serve one host
-	ReasonBadAnnotation      = "BadAnnotation"
-	ReasonUnknownAnnotation  = "UnknownAnnotation"
-	// ReasonUnsupportedAnnotation is one that ingress-nginx has.
-	ReasonUnsupportedAnnotation = "UnsupportedAnnotation"
+	ReasonInvalid               = "InvalidValue" // a field's value is not what the API server would take
+	ReasonUnknownClass          = "UnknownIngressClass"
+	ReasonMissingBackend        = "MissingBackend"
+	ReasonServiceNotFound       = "ServiceNotFound"
+	ReasonPortNotFound          = "PortNotFound"
+	ReasonUnsupportedBackend    = "UnsupportedBackend"
+	ReasonNoEndpoints           = "NoEndpoints"
+	ReasonSecretNotFound        = "SecretNotFound"
+	ReasonBadCertificate        = "BadCertificate"
+	ReasonHostNotCovered        = "HostNotCovered" // by the certificate
+	ReasonConflict              = "PathConflict"   // an older Ingress has the same host, path and type
+	ReasonSharedHost            = "SharedHost"     // Ingresses of several namespaces serve one host
+	ReasonBadAnnotation         = "BadAnnotation"
+	ReasonUnknownAnnotation     = "UnknownAnnotation"
+	ReasonUnsupportedAnnotation = "UnsupportedAnnotation" // ingress-nginx has it, we do not
 	ReasonCatchAllDisabled      = "CatchAllDisabled"
 	ReasonInternal              = "InternalFault" // a fault of ours, met while this object was looked at
 )
