@@ -30,6 +30,24 @@ func (r *Reader) Body() ([]byte, error) {
 	}
 }
 
+// Ready reports whether Body has something to return without waiting for the connection. Before it waits, what was
+// relayed so far should be flushed. It may say false of a piece that is there, never true of one that is not.
+func (r *Reader) Ready() bool {
+	b := r.buf[r.r:r.w]
+	switch r.body {
+	case bodyNone:
+		return true
+	case bodyFixed, bodyChunk, bodyUntilClose:
+		return len(b) > 0
+	case bodyChunkEnd:
+		b = b[min(2, len(b)):]
+	case bodyTrailer:
+		return false
+	}
+	end := bytes.IndexByte(b, '\n')
+	return end >= 0 && len(b) > end+1 && b[0] != '0'
+}
+
 // Done reports whether the whole body was read.
 func (r *Reader) Done() bool { return r.body == bodyNone }
 

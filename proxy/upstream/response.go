@@ -22,7 +22,7 @@ func (x *trip) relay(c *conn, a *proxy.Attempt) *fault {
 	}
 	x.committed = true
 	x.w.WriteHeader(res.Status)
-	if !c.reader.Done() && len(c.reader.Buffered()) == 0 {
+	if !c.reader.Ready() {
 		x.flush()
 	}
 	for {
@@ -39,7 +39,7 @@ func (x *trip) relay(c *conn, a *proxy.Attempt) *fault {
 		if err != nil {
 			return x.readFault(err, proxy.ReadTimeout)
 		}
-		if len(c.reader.Buffered()) == 0 {
+		if !c.reader.Ready() {
 			x.flush()
 		}
 	}
@@ -53,15 +53,15 @@ func (x *trip) describeBody(header http.Header, res *http1.Response) {
 		// An answer without a type is passed on without one. net/http would guess: data becomes text/html that way.
 		header["Content-Type"] = nil
 	}
-	if res.Length > 0 || res.Length == 0 && res.Status >= 200 && res.Status != http.StatusNoContent &&
-		x.r.Method != http.MethodHead && res.Status != http.StatusNotModified {
-		header["Content-Length"] = []string{strconv.FormatInt(res.Length, 10)}
-		return
-	}
-	if res.Length == 0 && (x.r.Method == http.MethodHead || res.Status == http.StatusNotModified) {
+	switch {
+	case res.Status == http.StatusNoContent, res.Status == http.StatusNotModified, res.Length < 0:
+		// A 304 may give the length of what it does not send, but HTTP/2 clients take it for a body that is missing.
+	case x.r.Method == http.MethodHead:
 		if length := res.Get("Content-Length"); length != "" {
 			header["Content-Length"] = []string{length}
 		}
+	default:
+		header["Content-Length"] = []string{strconv.FormatInt(res.Length, 10)}
 	}
 }
 

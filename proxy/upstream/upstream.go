@@ -75,5 +75,8 @@ func (x *trip) fail(f *fault) {
 	if x.hijacked {
 		return // both connections are closed already
 	}
+	if !f.client() {
+		x.flush() // what came before the fault is the endpoint's word; whether net/http still held it is chance
+	}
 	panic(http.ErrAbortHandler)
 }

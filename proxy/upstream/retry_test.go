@@ -1,0 +1,166 @@
+package upstream
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"sallyport/proxy"
+)
+
+func TestRefusedConnectionMovesOnToTheNextEndpoint(t *testing.T) {
+	good := endpoint(t, answers(ok2))
+	f := front(t, 1, New(poolOf(t, refused(t), refused(t), good), quick))
+	got := f.do(t, f.request(t, "POST", "/", io.MultiReader(strings.NewReader("streamed"))))
+	e := f.exchange(t)
+	if got.StatusCode != 200 || len(e.Attempts) != 3 || e.Attempts[0].Reason != proxy.ConnectRefused ||
+		e.Attempts[1].Reason != proxy.ConnectRefused || e.Attempts[2].Endpoint != good || e.Reason != "" {
+		t.Errorf("status %d, reason %q, attempts %+v; want 200 from the third", got.StatusCode, e.Reason, e.Attempts)
+	}
+}
+
+func TestConnectingIsTriedThreeTimesAtMost(t *testing.T) {
+	f := front(t, 1, New(poolOf(t, refused(t), refused(t), refused(t), refused(t)), quick))
+	if got, e := f.get(t, "/"), f.exchange(t); got.StatusCode != 502 || e.Reason != proxy.ConnectRefused || len(e.Attempts) != 3 {
+		t.Errorf("status %d, reason %q, %d attempts; want 502, connect_refused, 3", got.StatusCode, e.Reason, len(e.Attempts))
+	}
+}
+
+func TestEndpointIsConnectedToOnceARequest(t *testing.T) {
+	f := front(t, 1, New(poolOf(t, refused(t)), quick))
+	if got, e := f.get(t, "/"), f.exchange(t); got.StatusCode != 502 || len(e.Attempts) != 1 {
+		t.Errorf("status %d, %d attempts; want 502 after the only endpoint", got.StatusCode, len(e.Attempts))
+	}
+}
+
+// full listens with a queue that holds no more connections: further ones hang as at a host that drops packets.
+func full(t *testing.T) netip.AddrPort {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(name.(*syscall.SockaddrInet4).Port))
+	for range 100 {
+		c, err := net.DialTimeout("tcp", addr.String(), 100*time.Millisecond)
+		if err != nil {
+			return addr
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	t.Fatal("the queue takes more than 100 connections")
+	return addr
+}
+
+func TestEndpointThatTakesNoConnectionIs504(t *testing.T) {
+	f := front(t, 1, New(poolOf(t, full(t)), quick))
+	if got, e := f.get(t, "/"), f.exchange(t); got.StatusCode != 504 || e.Reason != proxy.ConnectTimeout {
+		t.Errorf("status %d, reason %q; want 504, connect_timeout", got.StatusCode, e.Reason)
+	}
+}
+
+// dying answers the first request of its first connection and reads the second before it ends that connection, so that
+// the proxy cannot have known. It counts the requests it has seen.
+func dying(t *testing.T, seen *atomic.Int64) netip.AddrPort {
+	return endpoint(t, func(s *session) {
+		for n := 1; ; n++ {
+			r := s.request()
+			if r == nil {
+				return
+			}
+			io.Copy(io.Discard, r.Body)
+			seen.Add(1)
+			if s.number == 1 && n == 2 {
+				return
+			}
+			s.send(ok2)
+		}
+	})
+}
+
+// B32
+func TestOnlyHarmlessRequestsAreRepeated(t *testing.T) {
+	for _, c := range []struct {
+		method, body string
+		repeated     bool
+	}{
+		{"GET", "", true},
+		{"HEAD", "", true},
+		{"OPTIONS", "", true},
+		{"GET", "body", false},
+		{"POST", "", false},
+		{"POST", "body", false},
+		{"PUT", "", false},
+		{"DELETE", "", false},
+	} {
+		t.Run(c.method+" "+c.body, func(t *testing.T) {
+			var seen atomic.Int64
+			f := front(t, 1, New(poolOf(t, dying(t, &seen)), quick))
+			f.do(t, f.request(t, "POST", "/", nil))
+			f.exchange(t)
+			r := f.request(t, c.method, "/", strings.NewReader(c.body))
+			r.Header.Set("Idempotency-Key", "x")
+			got, e := f.do(t, r), f.exchange(t)
+			if c.repeated {
+				if got.StatusCode != 200 || seen.Load() != 3 || len(e.Attempts) != 2 || e.Attempts[1].Reused {
+					t.Errorf("status %d, seen %d, attempts %+v; want 200 over a new connection", got.StatusCode, seen.Load(), e.Attempts)
+				}
+				return
+			}
+			if got.StatusCode != 502 || e.Reason != proxy.UpstreamReset || seen.Load() != 2 || len(e.Attempts) != 1 {
+				t.Errorf("status %d, reason %q, seen %d, %d attempts; want 502, upstream_reset, seen once", got.StatusCode, e.Reason, seen.Load(), len(e.Attempts))
+			}
+		})
+	}
+}
+
+func TestRetryStopsAfterFirstByte(t *testing.T) {
+	var seen atomic.Int64
+	f := front(t, 1, New(poolOf(t, endpoint(t, func(s *session) {
+		for s.request() != nil {
+			if seen.Add(1) == 2 {
+				s.send("HTTP")
+				return
+			}
+			s.send(ok2)
+		}
+	})), quick))
+	f.get(t, "/")
+	f.exchange(t)
+	if got, e := f.get(t, "/"), f.exchange(t); got.StatusCode != 502 || e.Reason != proxy.UpstreamReset || seen.Load() != 2 {
+		t.Errorf("status %d, reason %q, seen %d; want 502, upstream_reset, seen once", got.StatusCode, e.Reason, seen.Load())
+	}
+}
+
+func TestRepeatedRequestIsNotRepeatedAgain(t *testing.T) {
+	var seen atomic.Int64
+	f := front(t, 1, New(poolOf(t, endpoint(t, func(s *session) {
+		for s.request() != nil {
+			if seen.Add(1) > 1 {
+				return
+			}
+			s.send(ok2)
+		}
+	})), quick))
+	f.get(t, "/")
+	f.exchange(t)
+	if got, e := f.get(t, "/"), f.exchange(t); got.StatusCode != 502 || seen.Load() != 3 || len(e.Attempts) != 2 {
+		t.Errorf("status %d, seen %d, %d attempts; want 502 after two", got.StatusCode, seen.Load(), len(e.Attempts))
+	}
+}
