@@ -26,14 +26,15 @@ type tunnel struct {
 // not hold the connections for an hour.
 const halfIdle = time.Minute
 
-// run moves bytes until both directions have ended or ctx is done. early goes to the endpoint first, head to the client.
-func (t *tunnel) run(ctx context.Context, early, head []byte) *fault {
+// run moves bytes until both directions have ended or ctx is done. early goes to the endpoint first; head
+// and then first, with which the tunnel's own protocol begins, to the client.
+func (t *tunnel) run(ctx context.Context, early, head, first []byte) *fault {
 	stop := context.AfterFunc(ctx, t.close)
 	defer stop()
 	t.last.Store(time.Now().UnixNano())
 	up := make(chan error, 1)
 	go t.upward(early, up)
-	downErr := t.downward(head)
+	downErr := t.downward(head, first)
 	upErr := <-up
 	switch {
 	case ctx.Err() != nil:
@@ -64,10 +65,11 @@ func (t *tunnel) upward(early []byte, done chan<- error) {
 	done <- err
 }
 
-func (t *tunnel) downward(head []byte) error {
-	var heads atomic.Int64 // the 101 is no part of the body
-	err := t.write(t.client, head, &heads)
+func (t *tunnel) downward(head, first []byte) error {
+	var all atomic.Int64
+	err := t.write(t.client, append(head, first...), &all)
 	if err == nil {
+		t.toClient.Add(int64(len(first)))
 		err = t.pump(t.client, t.upstream, &t.toClient)
 	}
 	t.end(err)

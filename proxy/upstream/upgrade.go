@@ -74,7 +74,7 @@ func (x *trip) switchProtocols(c *conn, a *proxy.Attempt) *fault {
 	defer client.Close()
 	x.e.Status = http.StatusSwitchingProtocols
 	t := tunnel{client: client, upstream: c.tcp, idle: x.t.options.TunnelTimeout, stall: x.t.options.SendTimeout}
-	f := t.run(x.r.Context(), early(buffered.Reader), append(head, c.reader.Buffered()...))
+	f := t.run(x.r.Context(), early(buffered.Reader), head, c.reader.Buffered())
 	sent := t.toClient.Load()
 	x.e.Sent += sent
 	x.e.Received += t.toUpstream.Load()

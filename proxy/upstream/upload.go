@@ -66,6 +66,9 @@ func (x *trip) endUpload(c *conn) (whole bool) {
 		}
 	}
 	<-u.done
+	if !u.whole && x.r.ProtoMajor == 1 {
+		linger(x.w)
+	}
 	return u.whole
 }
 
