@@ -72,7 +72,7 @@ func live(t *testing.T, dir string) *living {
 	before := goleak.IgnoreCurrent()
 	f, err := Read([]string{dir})
 	must(t, err)
-	l := &living{t: t, dir: dir, states: make(chan state, 10_000)}
+	l := &living{t: t, dir: dir, states: make(chan state, 10_000), last: stateOf(f)}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx, func() { l.states <- stateOf(f) }) }()
@@ -83,7 +83,6 @@ func live(t *testing.T, dir string) *living {
 		}
 		goleak.VerifyNone(t, before)
 	})
-	l.last = stateOf(f)
 	return l
 }
 
