@@ -13,8 +13,10 @@ import (
 // completed by the upstream. Handlers get it with [From]. It belongs to the goroutine that serves the request; nothing
 // may keep it once the handler has returned.
 type Exchange struct {
+	Method string         // the request's
 	ID     string         // request id: the client's X-Request-ID where it is a sane one, else 32 hex digits
 	Start  time.Time      // when the head of the request had been read
+	Took   time.Duration  // from Start to the end of the answer; set when the exchange is finished
 	Peer   netip.AddrPort // the other end of the connection
 	Client netip.Addr     // the client: Peer's address, or what a trusted Peer says
 	Scheme string         // "http" or "https" as the client sees it: the connection's, or what a trusted Peer says

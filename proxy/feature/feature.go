@@ -17,6 +17,11 @@
 // [All] is the order in which a request meets the features; it is behaviour, and it is readable in one place. What
 // stands first is outermost.
 //
+// # Reach
+//
+// What is written to the draft reaches the paths of the Ingress, to its Host the whole host, to its Service the Service
+// ports that the Ingress names. Access control is a [Check], given to [Draft.Guard].
+//
 // # Annotations
 //
 // Names are read under ingress.kubernetes.io/ and under nginx.ingress.kubernetes.io/; the former wins where both are
@@ -29,10 +34,14 @@
 //
 // # What it does not do
 //
-// It does not choose among Ingresses, nor know of hosts beyond what [Place] tells.
+// It does not choose among Ingresses, nor know of hosts beyond what [Place] tells. Whose word counts where several
+// Ingresses share a host or a Service is for the controller to decide.
 package feature
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // All are the features, in the order in which a request meets them.
 var All = []func(*Annotations, *Draft){
@@ -53,12 +62,19 @@ type Settings struct {
 func Parse(annotations map[string]string, s Settings) (*Draft, []Problem) {
 	a := &Annotations{values: annotations}
 	d := &Draft{Settings: s}
-	for _, apply := range All {
+	a.run(d, All)
+	return d, a.problems
+}
+
+func (a *Annotations) run(d *Draft, features []func(*Annotations, *Draft)) {
+	for _, apply := range features {
 		a.failed = false
 		apply(a, d)
 	}
-	a.reportUnread(d)
-	return d, a.problems
+	a.reportUnread()
+	if slices.ContainsFunc(a.problems, func(p Problem) bool { return p.Denies }) {
+		d.Deny()
+	}
 }
 
 // Declarations are the annotations that the features read, in the order of All.

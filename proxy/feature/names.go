@@ -1,5 +1,7 @@
 package feature
 
+import "strings"
+
 // insteadOf has the names that people write although ingress-nginx never had them, or has them no more, and what to
 // write instead (reference B16).
 var insteadOf = map[string]string{
@@ -29,11 +31,32 @@ var insteadOf = map[string]string{
 	"base-url-scheme":                 "write x-forwarded-prefix",
 	"enable-opentracing":              "write enable-opentelemetry",
 	"opentracing-trust-incoming-span": "write opentelemetry-trust-incoming-span",
-	"global-rate-limit":               "write limit-rps",
-	"global-rate-limit-window":        "write limit-rps or limit-rpm",
+	"enable-influxdb":                 "leave it out: metrics are served for Prometheus",
 }
 
-// nginxNames are the annotations of ingress-nginx 1.15.1, its last release, without prefix (reference B).
+// insteadOfFamily does the same for names that begin alike.
+var insteadOfFamily = []struct{ prefix, instead string }{
+	{"gzip-", "compression is set in the ConfigMap: use-gzip and the keys beside it"},
+	{"real-ip-", "it is a key of the ConfigMap"},
+	{"influxdb-", "leave it out: metrics are served for Prometheus"},
+	{"lua-resty-waf", "it went with release 0.26; write enable-modsecurity"},
+	{"global-rate-limit", "it went with release 1.12; write limit-rps or limit-rpm, which count in each replica"},
+}
+
+// replacement says what to write instead of a name, or "" when the name is not one of those.
+func replacement(name string) string {
+	if instead := insteadOf[name]; instead != "" {
+		return instead
+	}
+	for _, family := range insteadOfFamily {
+		if strings.HasPrefix(name, family.prefix) {
+			return family.instead
+		}
+	}
+	return ""
+}
+
+// nginxNames are the 138 annotations of ingress-nginx 1.15.1, its last release, without prefix (reference B).
 var nginxNames = []string{
 	"affinity",
 	"affinity-canary-behavior",
@@ -66,7 +89,6 @@ var nginxNames = []string{
 	"auth-type",
 	"auth-url",
 	"backend-protocol",
-	"block-user-agents,block-referers(block-cidrsactsatstage14;⚠⚙itislostonlocationsthathavetheirownallow/denylist.**Ours:**alwaysapply)",
 	"canary",
 	"canary-by-cookie",
 	"canary-by-header",

@@ -42,17 +42,27 @@ type toTLS struct {
 
 func (t *toTLS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := proxy.From(r)
-	if e.Scheme != "http" || e.Host == "" {
+	switch {
+	case e.Scheme == "https":
 		t.next.ServeHTTP(w, r)
-		return
+	case e.Host == "": // HTTP/1.0: there is no address to send the client to, and plain HTTP is not to be served
+		proxy.Fail(w, r, http.StatusBadRequest, proxy.BadRequest)
+	default:
+		e.Reason = proxy.TLSRedirect
+		w.Header().Set("Location", t.location(e))
+		w.WriteHeader(http.StatusPermanentRedirect)
 	}
+}
+
+func (t *toTLS) location(e *proxy.Exchange) string {
 	target := e.Target
+	if !strings.HasPrefix(target, "/") {
+		target = "" // OPTIONS *: behind the host anything but a slash would become part of it
+	}
 	if !t.keepSlash {
 		target = strings.TrimSuffix(target, "/")
 	}
-	e.Reason = proxy.TLSRedirect
-	w.Header().Set("Location", "https://"+bracketed(e.Host)+t.port+target)
-	w.WriteHeader(http.StatusPermanentRedirect)
+	return "https://" + bracketed(e.Host) + t.port + target
 }
 
 // bracketed is a host as it stands in a URL: an IPv6 address has brackets there (RFC 3986 section 3.2.2).

@@ -7,34 +7,41 @@ import (
 	"strings"
 )
 
+// snippetsRefused is why no annotation that ends in -snippet is ever read.
+const snippetsRefused = "snippets of nginx configuration are refused: Sallyport has no configuration text to put them in, and whoever may write one could read every Secret of the cluster"
+
 // reportUnread makes a Problem of every annotation under our prefixes that no feature has read: it is one of
 // ingress-nginx that we do not have, or had another name once, or is a slip.
-func (a *Annotations) reportUnread(d *Draft) {
+func (a *Annotations) reportUnread() {
 	for _, key := range slices.Sorted(maps.Keys(a.values)) {
 		name, ok := nameOf(key)
 		if !ok || a.declares(name) {
 			continue
 		}
 		p := Problem{Annotation: key, Value: a.values[key]}
-		switch instead := insteadOf[name]; {
-		case strings.HasSuffix(name, "-snippet"), strings.HasSuffix(name, "-snippets"):
-			p.Reason, p.Message = Unsupported, "snippets of nginx configuration are refused: Sallyport has no configuration text to put them in, and whoever may write one could read every Secret of the cluster"
-		case instead != "":
-			p.Reason, p.Message = UnknownName, "ingress-nginx does not know this name; "+instead
-		case slices.Contains(nginxNames, name):
-			p.Reason, p.Message = Unsupported, "this annotation of ingress-nginx is not supported yet"
-			if guards(name) {
-				p.Denies, p.Message = true, p.Message+"; it guards the routes of this Ingress, so they answer 503 rather than stand open"
-				d.Deny()
-			}
-		default:
-			p.Reason, p.Message = UnknownName, "no annotation has this name"
-			if near := nearest(name, a.known()); near != "" {
-				p.Message += fmt.Sprintf("; did you mean %s?", near)
-			}
+		p.Reason, p.Message = a.explain(name)
+		if p.Reason == Unsupported && guards(name) {
+			p.Denies, p.Message = true, p.Message+closed
 		}
 		a.problems = append(a.problems, p)
 	}
+}
+
+// explain says why nothing reads a name, and what to do about it.
+func (a *Annotations) explain(name string) (Reason, string) {
+	instead := replacement(name)
+	switch {
+	case strings.HasSuffix(name, "-snippet"), strings.HasSuffix(name, "-snippets"):
+		return Unsupported, snippetsRefused
+	case instead != "":
+		return UnknownName, "ingress-nginx does not know this name; " + instead
+	case slices.Contains(nginxNames, name):
+		return Unsupported, "this annotation of ingress-nginx is not supported yet"
+	}
+	if near := nearest(name, a.known()); near != "" {
+		return UnknownName, fmt.Sprintf("no annotation has this name; did you mean %s?", near)
+	}
+	return UnknownName, "no annotation has this name"
 }
 
 // nameOf cuts our prefixes off an annotation's full name.
@@ -61,7 +68,10 @@ func (a *Annotations) known() []string {
 	return names
 }
 
-// guards reports whether an annotation of ingress-nginx keeps clients out: without it the route would stand open.
+// closed ends the message of a problem that denies.
+const closed = "; it guards the routes of this Ingress, so they answer 503 rather than stand open"
+
+// guards reports whether an annotation keeps clients out: without it the route would stand open.
 func guards(name string) bool {
 	if name == "satisfy" || name == "enable-global-auth" {
 		return true

@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+)
+
+// admit decides whether a request is one that every party on its way reads alike, and sets Host, Path and Target of the
+// exchange. An empty reason admits it.
+func admit(e *Exchange, r *http.Request) (status int, reason Reason) {
+	if status := checkMethod(r.Method); status != 0 {
+		if status == http.StatusMethodNotAllowed {
+			return status, MethodNotAllowed
+		}
+		return status, BadRequest
+	}
+	if fieldCount(r.Header) > maxFields {
+		return http.StatusRequestHeaderFieldsTooLarge, BadRequest
+	}
+	var ok bool
+	switch {
+	case r.Host != "":
+		if e.Host, ok = NormalHost(r.Host); !ok {
+			return http.StatusBadRequest, BadRequest
+		}
+	case r.ProtoAtLeast(1, 1):
+		return http.StatusBadRequest, BadRequest // RFC 9112 section 3.2
+	}
+	raw, ok := originForm(e, r)
+	if !ok {
+		return http.StatusBadRequest, BadRequest
+	}
+	if len(raw) > maxTarget {
+		return http.StatusRequestURITooLong, TargetTooLong
+	}
+	if raw == "*" {
+		e.Target = raw
+		if r.Method != http.MethodOptions {
+			return http.StatusBadRequest, BadRequest
+		}
+		return 0, ""
+	}
+	if e.Path, e.Target, ok = readTarget(raw); !ok {
+		return http.StatusBadRequest, BadRequest
+	}
+	return 0, ""
+}
+
+// checkMethod returns the status to refuse a method with, or 0. CONNECT asks for a tunnel, which a reverse proxy is not,
+// and TRACE echoes credentials. A method in lower case is another method than the one it looks like (RFC 9110 section
+// 9.1): whoever upper-cases it later would pass a check it never went through.
+func checkMethod(method string) int {
+	switch method {
+	case http.MethodGet, http.MethodPost, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions:
+		return 0
+	case http.MethodConnect, http.MethodTrace:
+		return http.StatusMethodNotAllowed
+	case "", "PRI":
+		return http.StatusBadRequest
+	}
+	for i := range len(method) {
+		switch c := method[i]; {
+		case 'a' <= c && c <= 'z':
+			return http.StatusNotImplemented
+		case !isToken(c):
+			return http.StatusBadRequest
+		}
+	}
+	return 0
+}
+
+// isToken reports whether c may stand in a token (RFC 9110 section 5.6.2).
+func isToken(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
+}
+
+func fieldCount(h http.Header) int {
+	n := 0
+	for _, values := range h {
+		n += len(values)
+	}
+	return n
+}
+
+// originForm returns the target as path and query, or "*". An absolute target (RFC 9112 section 3.2.2) must be of the
+// connection's own scheme, or a client could claim HTTPS over plain HTTP, and must not hold credentials.
+func originForm(e *Exchange, r *http.Request) (raw string, ok bool) {
+	raw = r.RequestURI
+	if raw == "" || raw[0] == '/' || raw == "*" {
+		return raw, raw != ""
+	}
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok || !strings.EqualFold(scheme, e.Scheme) || r.URL.User != nil || r.URL.Opaque != "" {
+		return "", false
+	}
+	if slash := strings.IndexAny(rest, "/?"); slash < 0 {
+		return "/", true
+	} else if rest[slash] == '?' {
+		return "/" + rest[slash:], true
+	} else {
+		return rest[slash:], true
+	}
+}

@@ -1,0 +1,178 @@
+package proxy
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// What clients say about themselves, and what is put in its place (reference A11).
+//
+// Every field below is removed from the request and then set to what is known. Nothing that stands behind the proxy can
+// tell a client's word from ours by looking, so no client's word is left standing under these names. Fields with '_' or
+// '.' in their names are dropped: many servers read X_Real_IP as X-Real-IP.
+//
+// A peer in [Server].Trusted is a proxy of our own: its X-Forwarded-* fields are believed.
+
+const (
+	xRequestID             = "X-Request-Id"
+	xRealIP                = "X-Real-Ip"
+	xForwardedFor          = "X-Forwarded-For"
+	xForwardedHost         = "X-Forwarded-Host"
+	xForwardedPort         = "X-Forwarded-Port"
+	xForwardedProto        = "X-Forwarded-Proto"
+	xForwardedScheme       = "X-Forwarded-Scheme"
+	xScheme                = "X-Scheme"
+	xOriginalForwardedFor  = "X-Original-Forwarded-For"
+	xOriginalForwardedHost = "X-Original-Forwarded-Host"
+	maxSetFields           = 10
+)
+
+// managed reports whether a field, by its canonical name, is one that only we may set.
+func managed(name string) bool {
+	switch name[0] {
+	case 'X':
+		return strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Original-") ||
+			strings.HasPrefix(name, "X-Auth-Request-") || name == xRealIP || name == xScheme || name == xRequestID
+	case 'S':
+		return strings.HasPrefix(name, "Ssl-Client-")
+	case 'F':
+		return name == "Forwarded"
+	case 'P':
+		return name == "Proxy" // httpoxy: CGI programs read it as HTTP_PROXY
+	}
+	return false
+}
+
+// identify fills in who the client is, and replaces what the request says about that.
+func (s *Server) identify(v *visit, r *http.Request) {
+	e := &v.exchange
+	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		e.Peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
+	}
+	e.Client = e.Peer.Addr()
+	header := r.Header
+	e.ID = requestID(header.Get(xRequestID))
+	said := sayings{
+		forwardedFor: strings.Join(header[xForwardedFor], ", "), host: header.Get(xForwardedHost),
+		proto: header.Get(xForwardedProto), port: header.Get(xForwardedPort),
+	}
+	dropNominated(header)
+	e.Received += int64(len(r.Method) + len(r.RequestURI) + len(r.Host) + len(" HTTP/1.1\r\nHost: \r\n\r\n") + 1)
+	for name, values := range header {
+		for _, value := range values {
+			e.Received += int64(len(name) + len(value) + len(": \r\n"))
+		}
+		if managed(name) || strings.IndexByte(name, '_') >= 0 || strings.IndexByte(name, '.') >= 0 {
+			delete(header, name)
+		}
+	}
+	host := r.Host
+	if s.trusts(e.Peer.Addr()) {
+		host = s.believe(e, said, host)
+	}
+	client := e.Client.String()
+	v.set(header, xRequestID, e.ID)
+	v.set(header, xRealIP, client)
+	v.set(header, xForwardedFor, client)
+	v.set(header, xForwardedHost, host)
+	v.set(header, xForwardedPort, e.Port)
+	v.set(header, xForwardedProto, e.Scheme)
+	v.set(header, xForwardedScheme, e.Scheme)
+	v.set(header, xScheme, e.Scheme)
+	v.set(header, xOriginalForwardedFor, said.forwardedFor)
+	v.set(header, xOriginalForwardedHost, said.host)
+}
+
+// set gives the request a field whose value stands in the visit, which saves the allocation of a slice.
+func (v *visit) set(header http.Header, name, value string) {
+	if value == "" {
+		return
+	}
+	v.fields[v.nfields] = value
+	header[name] = v.fields[v.nfields : v.nfields+1 : v.nfields+1]
+	v.nfields++
+}
+
+// sayings is what a request says of its way here.
+type sayings struct{ forwardedFor, host, proto, port string }
+
+// believe takes what a trusted peer says, and returns the host that the client asked for.
+func (s *Server) believe(e *Exchange, said sayings, host string) string {
+	e.Client = s.walk(said.forwardedFor, e.Client)
+	if said.proto == "http" || said.proto == "https" {
+		e.Scheme = said.proto
+		e.Port = map[string]string{"http": "80", "https": "443"}[said.proto]
+	}
+	if validPort(said.port) {
+		e.Port = said.port
+	}
+	first, _, _ := strings.Cut(said.host, ",")
+	if _, ok := NormalHost(strings.TrimSpace(first)); ok {
+		host = strings.TrimSpace(first)
+	}
+	return host
+}
+
+// walk goes through X-Forwarded-For from the right, over trusted proxies, to the first address that is not one. A word
+// that is no address ends the walk: what stands left of it was never checked by anyone.
+func (s *Server) walk(chain string, client netip.Addr) netip.Addr {
+	for chain != "" {
+		var word string
+		if comma := strings.LastIndexByte(chain, ','); comma >= 0 {
+			chain, word = chain[:comma], chain[comma+1:]
+		} else {
+			chain, word = "", chain
+		}
+		addr, err := netip.ParseAddr(strings.TrimSpace(word))
+		if err != nil {
+			return client
+		}
+		client = addr.Unmap()
+		if !s.trusts(client) {
+			return client
+		}
+	}
+	return client
+}
+
+func (s *Server) trusts(addr netip.Addr) bool {
+	for _, network := range s.Trusted {
+		if network.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// dropNominated removes the fields that the client's Connection field names (RFC 9110 section 7.6.1). It runs before our
+// own fields are set, so that `Connection: X-Real-IP` removes the client's field and not ours. Credentials stay whatever
+// is said: a check that has seen them and an upstream that does not would disagree about who asks. So do the fields that
+// frame the message, and those that proxy/upstream removes itself and reads before.
+func dropNominated(header http.Header) {
+	for _, line := range header["Connection"] {
+		for word := range strings.SplitSeq(line, ",") {
+			switch name := http.CanonicalHeaderKey(strings.TrimSpace(word)); name {
+			case "", "Close", "Keep-Alive", "Upgrade", "Te", "Trailer", "Transfer-Encoding", "Content-Length", "Expect",
+				"Host", "Authorization", "Cookie", "Connection":
+			default:
+				delete(header, name)
+			}
+		}
+	}
+}
+
+// requestID returns the client's own request id if it is one that can stand in a log line, else a new one of 32 hex
+// digits.
+func requestID(own string) string {
+	if own != "" && len(own) <= 128 && !strings.ContainsFunc(own, func(c rune) bool {
+		return !(c < 0x80 && (isLabel(byte(c)) || strings.ContainsRune(".:/+=~", c)))
+	}) {
+		return own
+	}
+	var random [16]byte
+	rand.Read(random[:])
+	return hex.EncodeToString(random[:])
+}

@@ -1,0 +1,199 @@
+// Package proxy is the front: it takes requests, says what is known about them, finds their route and keeps the books.
+//
+//	front := &proxy.Server{GetCertificate: store.GetCertificate}
+//	front.SetTable(table)
+//	go front.Serve(plain)
+//	go front.ServeTLS(secure)
+//	...
+//	front.Drain()
+//	front.Shutdown(ctx)
+//
+// # A request's way
+//
+//  1. net/http reads it from the wire. Everything about that is in http.go, behind which another engine can stand.
+//  2. An [Exchange] begins: one value that holds everything anybody will know about this request.
+//  3. It is admitted or refused: method, host and target must each have one reading (admit.go, host.go, target.go).
+//  4. What the client says about itself is replaced by what is known (forwarded.go).
+//  5. The table is loaded, once, and asked for the route; its handler answers: features, then proxy/upstream.
+//  6. The exchange is told to the route's [Observer] and to the access log, whatever happened before.
+//
+// A table that is swapped meanwhile changes nothing for a request that has its route, and closes no connection.
+//
+// # What it does not do
+//
+// It chooses no endpoint and speaks to none: that is proxy/upstream. It knows no annotation: that is proxy/feature. It
+// knows nothing of Kubernetes.
+package proxy
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"sallyport/router"
+)
+
+// A Server is the front. Set its fields before the first call of a method and leave them alone after; the zero Server
+// works, and answers 503 until it has a table.
+type Server struct {
+	// Log gets what operators should know. Nil: slog.Default().
+	Log *slog.Logger
+	// AccessLog gets a line for every exchange. Nil: none.
+	AccessLog *AccessLog
+	// GetCertificate chooses the certificate of a handshake. Nil: ServeTLS cannot be used.
+	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Trusted are the networks of peers whose X-Forwarded-* fields are believed: load balancers in front. Empty: nobody's.
+	Trusted []netip.Prefix
+	// Observer is told of exchanges that belong to no route. Nil: nobody is.
+	Observer Observer
+	// BodyTimeout is the gap allowed between two reads of a request's body, and between two writes of an answer that the
+	// client takes. Zero: 60 s.
+	BodyTimeout time.Duration
+
+	table    atomic.Pointer[router.Table]
+	draining atomic.Bool
+	life     life
+}
+
+// SetTable puts another table in place. Requests that have their route keep it.
+func (s *Server) SetTable(t *router.Table) { s.table.Store(t) }
+
+// Table is the table in place; nil before the first.
+func (s *Server) Table() *router.Table { return s.table.Load() }
+
+// A visit is everything one request needs, in one allocation.
+type visit struct {
+	exchange Exchange
+	response response
+	body     body
+	fields   [maxSetFields]string // values of the fields that identify sets
+	nfields  int
+}
+
+// ServeHTTP answers a request that came over a listener of this process's own. Requests that come over Serve and
+// ServeTLS know their listener; here it is taken from the request's context.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d := door{server: s, scheme: "http", port: localPort(r)}
+	if r.TLS != nil {
+		d.scheme, d.port = "https", "443"
+	}
+	d.ServeHTTP(w, r)
+}
+
+// A door is one listener as the requests through it see it.
+type door struct {
+	server *Server
+	scheme string // of the connection
+	port   string // as clients are told: "443" for HTTPS, whatever the listener's own
+}
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := d.server
+	v := new(visit)
+	e := &v.exchange
+	e.Start = time.Now()
+	e.Method, e.Scheme, e.Port = r.Method, d.scheme, d.port
+	r = With(r, e)
+	v.response = response{ResponseWriter: w, exchange: e, server: s, body: &v.body}
+	v.watchBody(s, w, r)
+	if s.draining.Load() {
+		w.Header().Set("Connection", "close") // HTTP/2 makes a GOAWAY of it
+	}
+	defer s.finish(v, r)
+	s.answer(v, r)
+}
+
+// answer admits the request, finds its route and lets that answer.
+func (s *Server) answer(v *visit, r *http.Request) {
+	w, e := &v.response, &v.exchange
+	s.identify(v, r)
+	if status, reason := admit(e, r); reason != "" {
+		if status >= 400 && status != http.StatusMethodNotAllowed {
+			w.Header().Set("Connection", "close") // what follows on the connection may be part of the same mischief
+		}
+		Fail(w, r, status, reason)
+		return
+	}
+	if e.Target == "*" { // OPTIONS about the server as a whole (RFC 9110 section 9.3.7)
+		w.Header().Set("Content-Length", "0")
+		w.WriteHeader(http.StatusOK)
+		return
+	}
+	table := s.table.Load()
+	if table == nil {
+		w.Header().Set("Retry-After", "1")
+		Fail(w, r, http.StatusServiceUnavailable, NotReady)
+		return
+	}
+	route, ok := find(table, e.Host, e.Path, e.Target)
+	if !ok {
+		Fail(w, r, http.StatusBadRequest, AmbiguousPath)
+		return
+	}
+	if route == nil {
+		Fail(w, r, http.StatusNotFound, NoRoute)
+		return
+	}
+	e.Route = route
+	route.Handler.ServeHTTP(w, r)
+}
+
+// finish keeps the books, also when a handler panicked: http.ErrAbortHandler is how a handler cuts an answer that it
+// cannot finish, anything else is a fault of ours, which costs this request and no other.
+func (s *Server) finish(v *visit, r *http.Request) {
+	e := &v.exchange
+	fault := recover()
+	if fault != nil && fault != http.ErrAbortHandler {
+		s.reportPanic(fault, e)
+		if !v.response.wrote && !v.response.hijacked {
+			Fail(&v.response, r, http.StatusInternalServerError, Panic)
+			fault = nil
+		} else {
+			e.Reason, fault = Panic, http.ErrAbortHandler
+		}
+	}
+	switch {
+	case e.Status != 0:
+	case r.Context().Err() != nil:
+		e.Status, e.Reason = StatusClientClosed, ClientClosed
+	case fault == nil && !v.response.hijacked:
+		e.Status = http.StatusOK // net/http writes it
+	}
+	v.response.end()
+	v.tell(s, r)
+	if fault != nil {
+		panic(fault)
+	}
+}
+
+func (v *visit) tell(s *Server, r *http.Request) {
+	e := &v.exchange
+	e.Took = time.Since(e.Start)
+	observer := s.Observer
+	if e.Info != nil && e.Info.Observer != nil {
+		observer = e.Info.Observer
+	}
+	if observer != nil {
+		observer.Observe(e)
+	}
+	if s.AccessLog != nil && (e.Info == nil || !e.Info.NoLog) {
+		s.AccessLog.Log(r, e)
+	}
+}
+
+func (s *Server) log() *slog.Logger {
+	if s.Log != nil {
+		return s.Log
+	}
+	return slog.Default()
+}
+
+func (s *Server) bodyTimeout() time.Duration {
+	if s.BodyTimeout != 0 {
+		return s.BodyTimeout
+	}
+	return 60 * time.Second
+}

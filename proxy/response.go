@@ -1,0 +1,107 @@
+package proxy
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"time"
+)
+
+// StatusClientClosed is the status of an exchange whose client left before it was answered, as nginx has it. It is never
+// sent.
+const StatusClientClosed = 499
+
+// extendEvery is how often deadlines are moved while bytes flow: a timer set for every write would cost more than it
+// brings.
+const extendEvery = 5 * time.Second
+
+// A response counts what is written to the client, and gives up on one that takes nothing for too long.
+type response struct {
+	http.ResponseWriter
+	exchange *Exchange
+	server   *Server
+	body     *body
+	wrote    bool     // the head of the final answer is out
+	hijacked bool     // the connection is somebody else's
+	tunnel   net.Conn // the hijacked connection
+	extended time.Time
+}
+
+// Unwrap is for http.ResponseController.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *response) WriteHeader(status int) {
+	if status >= 200 && !w.wrote {
+		w.wrote = true
+		w.exchange.Status = status
+	}
+	w.extend()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *response) Write(p []byte) (int, error) {
+	if !w.wrote {
+		w.WriteHeader(http.StatusOK)
+	}
+	w.extend()
+	n, err := w.ResponseWriter.Write(p)
+	w.exchange.Sent += int64(n)
+	return n, err
+}
+
+func (w *response) Flush() {
+	w.extend()
+	if f, ok := w.ResponseWriter.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+// Hijack hands the connection over, as for a WebSocket. The handler must not return before it is done with it; until
+// then Shutdown waits for it.
+func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	h, ok := w.ResponseWriter.(http.Hijacker)
+	if !ok {
+		return nil, nil, http.ErrNotSupported
+	}
+	connection, buffered, err := h.Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	w.hijacked, w.tunnel = true, connection
+	w.exchange.Status = http.StatusSwitchingProtocols
+	w.server.life.enter(connection)
+	return connection, buffered, nil
+}
+
+// SetReadDeadline is for http.ResponseController. A time that has passed ends the reading of the body for good.
+func (w *response) SetReadDeadline(t time.Time) error {
+	if t.Before(w.exchange.Start) && !t.IsZero() {
+		return w.body.stop()
+	}
+	return http.NewResponseController(w.ResponseWriter).SetReadDeadline(t)
+}
+
+// extend gives the client another while to take bytes.
+func (w *response) extend() {
+	if now := time.Now(); now.Sub(w.extended) > extendEvery {
+		w.extended = now
+		w.setDeadline(now.Add(w.server.bodyTimeout()))
+	}
+}
+
+func (w *response) setDeadline(t time.Time) {
+	if d, ok := w.ResponseWriter.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		d.SetWriteDeadline(t)
+	}
+}
+
+// end is called when the handler has returned. The deadline stays for the bytes that net/http has yet to write, far
+// enough ahead not to meet the next request on the connection.
+func (w *response) end() {
+	switch {
+	case w.hijacked:
+		w.server.life.leave(w.tunnel)
+	case !w.extended.IsZero():
+		w.setDeadline(time.Now().Add(w.server.bodyTimeout() + idleTimeout + finishTimeout))
+	}
+}
