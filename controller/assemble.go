@@ -156,7 +156,11 @@ func (b *Builder) fallbackOf(h *host, routes []*draft) *draft {
 func (h *host) reportUnused(because *translated, why string) {
 	for _, s := range h.sites {
 		if s.owner.backend != nil && s.owner != because {
-			h.problem(Warning, ReasonConflict, s.owner, "spec.defaultBackend", "is not used for %s, because Ingress %s %s", hostText(h.name), because.source, why)
+			where := hostText(h.name)
+			if h.name == "" {
+				where = "hosts that no rule names"
+			}
+			h.problem(Warning, ReasonConflict, s.owner, "spec.defaultBackend", "is not used for %s, because Ingress %s %s", where, because.source, why)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"context"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -70,8 +72,23 @@ func ask(t testing.TB, r Result, host, path string) (int, proxy.Reason) {
 	}
 	e := &proxy.Exchange{ID: "test", Host: host, Path: path, Target: path}
 	w := httptest.NewRecorder()
-	route.Handler.ServeHTTP(w, proxy.With(httptest.NewRequest("GET", path, nil), e))
+	route.Handler.ServeHTTP(w, proxy.With(requestNobodyWaitsFor(path), e))
 	return w.Code, e.Reason
+}
+
+// requestNobodyWaitsFor is cancelled already, so that a handler which would send it upstream connects to nobody.
+func requestNobodyWaitsFor(path string) *http.Request {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return httptest.NewRequestWithContext(ctx, "GET", path, nil)
+}
+
+// askScheme runs a handler for a request over plain HTTP or HTTPS and returns the reason of its answer.
+func askScheme(t testing.TB, handler http.Handler, host, scheme string) proxy.Reason {
+	t.Helper()
+	e := &proxy.Exchange{ID: "test", Scheme: scheme, Host: host, Path: "/", Target: "/"}
+	handler.ServeHTTP(httptest.NewRecorder(), proxy.With(requestNobodyWaitsFor("/"), e))
+	return e.Reason
 }
 
 func problemLines(all []Problem) string {
