@@ -1,0 +1,194 @@
+package upstream
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sallyport/proxy"
+)
+
+func addrs(list string) []netip.AddrPort {
+	var all []netip.AddrPort
+	for _, s := range strings.Fields(list) {
+		all = append(all, netip.MustParseAddrPort("10.0.0."+s+":80"))
+	}
+	return all
+}
+
+// picks makes n picks and returns the last number of each address.
+func picks(p *Pool, n int) string {
+	var got []string
+	for range n {
+		b := p.pick(new(proxy.Exchange)).addr.Addr().As4()
+		got = append(got, string('0'+b[3]))
+	}
+	return strings.Join(got, " ")
+}
+
+func TestRoundRobinRotatesExactlyAndKeepsItsPlace(t *testing.T) {
+	p := new(Pools).Get(ID{"ns", "svc", "80"})
+	for _, step := range []struct{ set, want string }{
+		{"1 2 3", "1 2 3 1 2 3 1"},
+		{"1 2 3", "2"},         // nothing changed
+		{"3 2 1 4", "3 4 1 2"}, // the order of those that stay is kept
+		{"1 2 4", "4 1"},       // 3, whose turn it was, is gone
+		{"2", "2 2"},
+		{"5 6", "5 6 5"},
+	} {
+		p.Set(addrs(step.set))
+		if got := picks(p, len(strings.Fields(step.want))); got != step.want {
+			t.Errorf("endpoints %s: picked %s, want %s", step.set, got, step.want)
+		}
+	}
+}
+
+func TestRoundRobinIsEvenAmongManyCallers(t *testing.T) {
+	p := new(Pools).Get(ID{"ns", "svc", "80"})
+	p.Set(addrs("1 2 3 4"))
+	var mu sync.Mutex
+	count := map[netip.AddrPort]int{}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 500 {
+				e := p.pick(new(proxy.Exchange))
+				mu.Lock()
+				count[e.addr]++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	for addr, n := range count {
+		if n != 1000 {
+			t.Errorf("%v was picked %d times, want 1000", addr, n)
+		}
+	}
+}
+
+func TestPickLeavesOutWhatWasTried(t *testing.T) {
+	p := new(Pools).Get(ID{"ns", "svc", "80"})
+	p.Set(addrs("1 2 3"))
+	e := new(proxy.Exchange)
+	seen := map[netip.AddrPort]bool{}
+	for range 3 {
+		endpoint := p.pick(e)
+		seen[endpoint.addr] = true
+		e.Try(endpoint.addr)
+	}
+	if len(seen) != 3 || p.pick(e) != nil {
+		t.Errorf("picked %v, then %v; want three and then none", seen, p.pick(e))
+	}
+}
+
+func TestPickAllocatesNothing(t *testing.T) {
+	p := new(Pools).Get(ID{"ns", "svc", "80"})
+	p.Set(addrs("1 2 3"))
+	e := new(proxy.Exchange)
+	e.Try(addrs("1")[0])
+	if n := testing.AllocsPerRun(1000, func() { p.pick(e) }); n != 0 {
+		t.Errorf("pick allocates %v times", n)
+	}
+}
+
+func TestPoolsAreKeptByID(t *testing.T) {
+	var pools Pools
+	a, b := ID{"ns", "a", "80"}, ID{"ns", "b", "80"}
+	first := pools.Get(a)
+	if pools.Get(a) != first || pools.Get(b) == first || len(pools.All()) != 2 || first.ID() != a {
+		t.Error("Get does not return the pool of the ID")
+	}
+	pools.Forget(a)
+	pools.Forget(a)
+	if pools.Get(a) == first {
+		t.Error("a forgotten pool came back")
+	}
+}
+
+func TestSetTakesEachAddressOnce(t *testing.T) {
+	p := new(Pools).Get(ID{"ns", "svc", "80"})
+	p.Set([]netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:80"), {}, netip.MustParseAddrPort("[::ffff:10.0.0.1]:80"),
+		netip.MustParseAddrPort("[2001:db8::1]:80")})
+	want := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:80"), netip.MustParseAddrPort("[2001:db8::1]:80")}
+	if got := p.Endpoints(); !slices.Equal(got, want) || p.Len() != 2 {
+		t.Errorf("endpoints %v, want %v", got, want)
+	}
+}
+
+func TestConnectionsOutliveAChangeOfOtherEndpoints(t *testing.T) {
+	stays, goes := endpoint(t, answers(ok2)), endpoint(t, answers(ok2))
+	pool := poolOf(t, stays, goes)
+	f := front(t, 1, New(pool, quick))
+	for range 2 {
+		f.get(t, "/")
+		f.exchange(t)
+	}
+	gone := pool.members()[1]
+	idle := gone.idle[0]
+	pool.Set([]netip.AddrPort{refused(t), stays})
+	if _, err := idle.tcp.Write([]byte("x")); err == nil || len(gone.idle) != 0 {
+		t.Errorf("the connection of the endpoint that went is open: %v", err)
+	}
+	f.get(t, "/")
+	if e := f.exchange(t); e.Attempts[0].Endpoint != stays || !e.Attempts[0].Reused {
+		t.Errorf("attempt %+v; want the endpoint that stayed, over its connection", e.Attempts[0])
+	}
+}
+
+func TestIdleConnectionsAreBounded(t *testing.T) {
+	addr := endpoint(t, func(s *session) { s.hang() })
+	e := &Endpoint{addr: addr}
+	var all []*conn
+	for range maxIdle + 3 {
+		c, err := dial(t.Context(), addr, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	for _, c := range all {
+		e.put(c)
+	}
+	if len(e.idle) != maxIdle {
+		t.Errorf("%d idle connections, want %d", len(e.idle), maxIdle)
+	}
+	e.retire()
+	for i, c := range all {
+		if _, err := c.tcp.Write([]byte("x")); err == nil {
+			t.Fatalf("connection %d is open", i)
+		}
+	}
+}
+
+func TestIdleConnectionsAreClosedInTime(t *testing.T) {
+	addr := endpoint(t, func(s *session) { s.hang() })
+	old, err := dial(t.Context(), addr, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	young, err := dial(t.Context(), addr, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		e := &Endpoint{addr: addr}
+		e.put(old)
+		<-time.After(idleLife / 2)
+		e.put(young)
+		<-time.After(idleLife/2 + time.Second)
+		synctest.Wait()
+		if len(e.idle) != 1 || e.idle[0] != young {
+			t.Errorf("%d idle connections after %v, want the younger one", len(e.idle), idleLife)
+		}
+		<-time.After(idleLife)
+		synctest.Wait()
+		if len(e.idle) != 0 || e.sweeper != nil {
+			t.Errorf("%d idle connections at the end, want none and no timer", len(e.idle))
+		}
+	})
+}
