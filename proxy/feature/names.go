@@ -39,8 +39,8 @@ var insteadOfFamily = []struct{ prefix, instead string }{
 	{"gzip-", "compression is set in the ConfigMap: use-gzip and the keys beside it"},
 	{"real-ip-", "it is a key of the ConfigMap"},
 	{"influxdb-", "leave it out: metrics are served for Prometheus"},
-	{"lua-resty-waf", "it went with release 0.26; write enable-modsecurity"},
-	{"global-rate-limit", "it went with release 1.12; write limit-rps or limit-rpm, which count in each replica"},
+	{"lua-resty-waf", "that firewall was removed; enable-modsecurity came in its place"},
+	{"global-rate-limit", "it was removed in release 1.12; write limit-rps or limit-rpm, which count in each replica"},
 }
 
 // replacement says what to write instead of a name, or "" when the name is not one of those.

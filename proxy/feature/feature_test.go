@@ -1,0 +1,194 @@
+package feature
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEveryAnnotationIsReadBeforeAnythingIsDecided(t *testing.T) {
+	want := Declarations()
+	for _, d := range want {
+		for _, value := range []string{"true", "false", "nonsense", "", "1"} {
+			a := &Annotations{values: map[string]string{NginxPrefix + d.Name: value}}
+			for _, apply := range All {
+				apply(a, new(Draft))
+			}
+			if diff := cmp.Diff(want, a.declared); diff != "" {
+				t.Errorf("with %s: %q other annotations are read (-without +with):\n%s", d.Name, value, diff)
+			}
+		}
+	}
+}
+
+func TestDeclarationsAreFitForAReferencePage(t *testing.T) {
+	seen := map[string]bool{}
+	for _, d := range Declarations() {
+		if d.Name == "" || d.Values == "" || d.Usage == "" || strings.Contains(d.Name, "/") {
+			t.Errorf("%+v: expected a name without prefix, values and usage", d)
+		}
+		if strings.HasSuffix(d.Usage, ".") || strings.ToLower(d.Usage[:1]) != d.Usage[:1] {
+			t.Errorf("%s: usage %q: expected a phrase without capital and full stop", d.Name, d.Usage)
+		}
+		if seen[d.Name] {
+			t.Errorf("%s is declared twice", d.Name)
+		}
+		seen[d.Name] = true
+	}
+	for _, name := range []string{"ssl-redirect", "force-ssl-redirect", "preserve-trailing-slash", "use-port-in-redirects"} {
+		if !seen[name] {
+			t.Errorf("%s is not declared", name)
+		}
+	}
+}
+
+func TestTheListOfTheReferenceIsWhole(t *testing.T) {
+	if n := len(nginxNames); n != 138 {
+		t.Errorf("%d names, want the 138 of ingress-nginx 1.15", n)
+	}
+	if !slices.IsSorted(nginxNames) || len(slices.Compact(slices.Clone(nginxNames))) != len(nginxNames) {
+		t.Error("the names are not sorted, or one stands twice")
+	}
+	for name := range insteadOf {
+		if slices.Contains(nginxNames, name) {
+			t.Errorf("%s exists and has a replacement at once", name)
+		}
+	}
+}
+
+func TestTheOwnPrefixWins(t *testing.T) {
+	a := &Annotations{values: map[string]string{NginxPrefix + "ssl-redirect": "true", OwnPrefix + "ssl-redirect": "false"}}
+	if a.Bool("ssl-redirect", true, "whether") {
+		t.Error("the value under nginx.ingress.kubernetes.io/ was taken")
+	}
+}
+
+func TestReadersTakeWhatIngressNginxTakes(t *testing.T) {
+	read := func(value string, how func(*Annotations) any) (any, bool) {
+		a := &Annotations{values: map[string]string{NginxPrefix + "x": value}}
+		return how(a), !a.Failed()
+	}
+	boolean := func(a *Annotations) any { return a.Bool("x", true, "whether") }
+	number := func(a *Annotations) any { return a.Int("x", 7, "how many") }
+	text := func(a *Annotations) any { return a.String("x", "usual", "what") }
+	for _, c := range []struct {
+		value string
+		how   func(*Annotations) any
+		want  any
+		ok    bool
+	}{
+		{"1", boolean, true, true}, {"t", boolean, true, true}, {"T", boolean, true, true}, {"TRUE", boolean, true, true},
+		{"true", boolean, true, true}, {"True", boolean, true, true}, {"0", boolean, false, true}, {"f", boolean, false, true},
+		{"F", boolean, false, true}, {"FALSE", boolean, false, true}, {"false", boolean, false, true}, {"False", boolean, false, true},
+		{" false", boolean, true, false}, {"false ", boolean, true, false}, {"no", boolean, true, false}, {"off", boolean, true, false},
+		{"", boolean, true, false}, {"fAlse", boolean, true, false}, {"false\n", boolean, true, false},
+		{"12", number, 12, true}, {"-3", number, -3, true}, {"+3", number, 3, true}, {"60s", number, 7, false}, {"1.5", number, 7, false},
+		{" 1", number, 7, false}, {"", number, 7, false}, {"99999999999999999999", number, 7, false},
+		{" a b ", text, "a b", true}, {"", text, "usual", false}, {" ", text, "usual", false}, {"a\nb", text, "usual", false}, {"a\rb", text, "usual", false},
+	} {
+		if got, ok := read(c.value, c.how); got != c.want || ok != c.ok {
+			t.Errorf("%q: got %v, read well: %v; want %v, %v", c.value, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+func TestABadValueNamesKeyValueAndExpectation(t *testing.T) {
+	_, problems := Parse(map[string]string{OwnPrefix + "force-ssl-redirect": "yes"}, Settings{})
+	want := []Problem{{
+		Annotation: "ingress.kubernetes.io/force-ssl-redirect", Value: "yes", Reason: BadValue,
+		Message: `"yes": expected "true" or "false"; the default, false, is used`,
+	}}
+	if diff := cmp.Diff(want, problems); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatNothingReadsIsToldWithAWayOut(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		reason Reason
+		denies bool
+		says   string
+	}{
+		{"ssl-redirct", UnknownName, false, "did you mean ssl-redirect?"},
+		{"force-ssl-redirects", UnknownName, false, "did you mean force-ssl-redirect?"},
+		{"proxy-bodysize", UnknownName, false, "did you mean proxy-body-size?"},
+		{"something-of-mine", UnknownName, false, "no annotation has this name"},
+		{"", UnknownName, false, "no annotation has this name"},
+		{"rewrite-target", Unsupported, false, "not supported yet"},
+		{"proxy-read-timeout", Unsupported, false, "not supported yet"},
+		{"configuration-snippet", Unsupported, false, "snippets of nginx configuration are refused"},
+		{"server-snippets", Unsupported, false, "snippets of nginx configuration are refused"},
+		{"auth-snippet", Unsupported, true, "snippets of nginx configuration are refused"},
+		{"rate-limit", UnknownName, false, "write limit-rps or limit-rpm"},
+		{"gzip-level", UnknownName, false, "use-gzip"},
+		{"secure-backends", UnknownName, false, `backend-protocol: "HTTPS"`},
+		{"global-rate-limit-key", UnknownName, false, "limit-rps"},
+		{"auth-url", Unsupported, true, "answer 503 rather than stand open"},
+		{"auth-tls-secret", Unsupported, true, "answer 503"},
+		{"whitelist-source-range", Unsupported, true, "answer 503"},
+		{"allowlist-source-range", Unsupported, true, "answer 503"},
+		{"denylist-source-range", Unsupported, true, "answer 503"},
+		{"limit-rps", Unsupported, true, "answer 503"},
+		{"satisfy", Unsupported, true, "answer 503"},
+		{"enable-global-auth", Unsupported, true, "answer 503"},
+	} {
+		for _, prefix := range prefixes {
+			draft, problems := Parse(map[string]string{prefix + c.name: "v"}, Settings{})
+			if len(problems) != 1 {
+				t.Errorf("%s%s: %d problems, want one: %v", prefix, c.name, len(problems), problems)
+				continue
+			}
+			p := problems[0]
+			if p.Annotation != prefix+c.name || p.Value != "v" || p.Reason != c.reason || p.Denies != c.denies || !strings.Contains(p.Message, c.says) {
+				t.Errorf("%s%s: got %+v, want reason %v, denies %v, a message with %q", prefix, c.name, p, c.reason, c.denies, c.says)
+			}
+			if draft.Denied() != c.denies {
+				t.Errorf("%s%s: denied %v, want %v", prefix, c.name, draft.Denied(), c.denies)
+			}
+		}
+	}
+}
+
+func TestEveryNameOfTheReferenceIsReadOrReported(t *testing.T) {
+	declared := map[string]bool{}
+	for _, d := range Declarations() {
+		declared[d.Name] = true
+	}
+	for _, name := range nginxNames {
+		_, problems := Parse(map[string]string{NginxPrefix + name: "1"}, Settings{})
+		switch {
+		case declared[name] && len(problems) != 0:
+			t.Errorf("%s: %v, want it read", name, problems)
+		case !declared[name] && (len(problems) != 1 || problems[0].Reason != Unsupported):
+			t.Errorf("%s: %v, want it reported as unsupported", name, problems)
+		}
+	}
+}
+
+func TestForeignAnnotationsAreNobodysBusiness(t *testing.T) {
+	foreign := map[string]string{
+		"kubernetes.io/ingress.class": "nginx", "cert-manager.io/cluster-issuer": "le", "ssl-redirect": "x",
+		"xnginx.ingress.kubernetes.io/ssl-redirect": "x", "nginx.ingress.kubernetes.iossl-redirect": "x",
+	}
+	if _, problems := Parse(foreign, Settings{}); len(problems) != 0 {
+		t.Errorf("problems %v, want none", problems)
+	}
+}
+
+func TestProblemsComeInOneOrder(t *testing.T) {
+	annotations := map[string]string{}
+	for _, name := range nginxNames {
+		annotations[NginxPrefix+name] = "?"
+	}
+	_, first := Parse(annotations, Settings{})
+	for range 10 {
+		_, again := Parse(maps.Clone(annotations), Settings{})
+		if diff := cmp.Diff(first, again); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
