@@ -1,0 +1,175 @@
+package admin
+
+import (
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"sallyport/proxy"
+)
+
+// Metrics are the numbers of a process. Those of requests have the names and labels of ingress-nginx (reference C3), so
+// that dashboards go on working; their values come from Ingresses, never from anything a client chooses: `path` is the
+// rule's path, `host` the rule's host, and a method that is not a usual one is "OTHER".
+type Metrics struct {
+	registry *prometheus.Registry
+
+	requests                                                           *prometheus.CounterVec
+	requestDuration, responseDuration, headerDuration, connectDuration *prometheus.HistogramVec
+	requestSize, responseSize, bytesSent                               *prometheus.HistogramVec
+
+	generation, routes, hosts, ingresses, buildSeconds prometheus.Gauge
+	builds                                             prometheus.Counter
+	reloaded, reloadedAt                               prometheus.Gauge
+	problems                                           *prometheus.GaugeVec
+	expiry                                             *prometheus.GaugeVec
+
+	mu     sync.Mutex // guards all below
+	series map[routeLabels]*series
+}
+
+// An Identity is what the constant labels say of a process.
+type Identity struct {
+	Namespace string // of its Pod
+	Class     string // IngressClass that it serves
+	Pod       string
+	Version   string // of the product
+}
+
+// A Build is what there is to count of a build of the table.
+type Build struct {
+	Generation               uint64
+	Took                     time.Duration
+	Routes, Hosts, Ingresses int
+	Problems                 map[ProblemKind]int
+	Expiry                   map[CertificateKind]time.Time // when certificates end
+}
+
+// A ProblemKind tells problems apart.
+type ProblemKind struct{ Severity, Reason string }
+
+// A CertificateKind tells certificates apart: by host and by the Secret they come from.
+type CertificateKind struct{ Host, Namespace, Secret string }
+
+const nginxPrefix = "nginx_ingress_controller_"
+
+// The labels of a request. The first two are the exchange's, the others the route's.
+var requestLabels = []string{"method", "status", "namespace", "ingress", "service", "canary", "host", "path"}
+
+// NewMetrics returns metrics with a registry of their own.
+func NewMetrics(identity Identity) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), series: make(map[routeLabels]*series)}
+	constant := prometheus.Labels{
+		"controller_namespace": identity.Namespace, "controller_class": identity.Class, "controller_pod": identity.Pod,
+	}
+	nginx := prometheus.WrapRegistererWith(constant, prometheus.WrapRegistererWithPrefix(nginxPrefix, m.registry))
+	ours := prometheus.WrapRegistererWithPrefix("sallyport_", m.registry)
+	m.registerRequests(nginx)
+	m.registerBuilds(nginx, ours)
+	info := gauge(nginx, "build_info", "Always 1; the labels say which build this is.", "release", "build", "repository")
+	info.WithLabelValues(identity.Version, revision(), "sallyport").Set(1)
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// revision is the commit that the binary was built of, as far as the build knew it.
+func revision() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				return setting.Value
+			}
+		}
+	}
+	return ""
+}
+
+func (m *Metrics) registerRequests(r prometheus.Registerer) {
+	m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "requests", Help: "Requests that were answered, or that the client gave up.",
+	}, requestLabels)
+	r.MustRegister(m.requests)
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, requestLabels)
+		r.MustRegister(h)
+		return h
+	}
+	times := prometheus.DefBuckets
+	sizes := prometheus.ExponentialBuckets(10, 10, 7)
+	m.requestDuration = histogram("request_duration_seconds", "From the head of the request to the end of the answer.", times)
+	m.responseDuration = histogram("response_duration_seconds", "From the start of the last attempt at an endpoint to the end of its answer.", times)
+	m.headerDuration = histogram("header_duration_seconds", "From the start of the last attempt at an endpoint to the first byte of its answer.", times)
+	m.connectDuration = histogram("connect_duration_seconds", "To connect to an endpoint, for attempts that made a connection.", times)
+	m.requestSize = histogram("request_size", "Bytes of the request, head and body.", sizes)
+	m.responseSize = histogram("response_size", "Bytes of the answer's body.", sizes)
+	m.bytesSent = histogram("bytes_sent", "Bytes of the answer's body; the older name of response_size.", sizes)
+}
+
+func (m *Metrics) registerBuilds(nginx, ours prometheus.Registerer) {
+	m.reloaded = gauge(nginx, "config_last_reload_successful", "1 when the last build of the table was put in place.").WithLabelValues()
+	m.reloadedAt = gauge(nginx, "config_last_reload_successful_timestamp_seconds", "When the last table was built.").WithLabelValues()
+	m.builds = prometheus.NewCounter(prometheus.CounterOpts{Name: "success", Help: "Builds of the table."})
+	nginx.MustRegister(m.builds)
+	m.expiry = gauge(nginx, "ssl_expire_time_seconds", "When a certificate ends, in seconds since 1970.", "namespace", "host", "secret_name")
+
+	m.generation = gauge(ours, "table_generation", "Counts the tables that were put in place.").WithLabelValues()
+	m.routes = gauge(ours, "table_routes", "Routes of the table.").WithLabelValues()
+	m.hosts = gauge(ours, "table_hosts", "Hosts of the table.").WithLabelValues()
+	m.ingresses = gauge(ours, "table_ingresses", "Ingresses that are served, in part at least.").WithLabelValues()
+	m.buildSeconds = gauge(ours, "table_build_seconds", "How long the last build took.").WithLabelValues()
+	m.problems = gauge(ours, "problems", "Problems with users' objects.", "severity", "reason")
+}
+
+func gauge(r prometheus.Registerer, name, help string, labels ...string) *prometheus.GaugeVec {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	r.MustRegister(g)
+	return g
+}
+
+// Built counts a build.
+func (m *Metrics) Built(b Build) {
+	m.reloaded.Set(1)
+	m.reloadedAt.SetToCurrentTime()
+	m.builds.Inc()
+	m.generation.Set(float64(b.Generation))
+	m.routes.Set(float64(b.Routes))
+	m.hosts.Set(float64(b.Hosts))
+	m.ingresses.Set(float64(b.Ingresses))
+	m.buildSeconds.Set(b.Took.Seconds())
+	m.problems.Reset()
+	for kind, n := range b.Problems {
+		m.problems.WithLabelValues(kind.Severity, kind.Reason).Set(float64(n))
+	}
+	m.expiry.Reset()
+	for c, end := range b.Expiry {
+		m.expiry.WithLabelValues(c.Namespace, c.Host, c.Secret).Set(float64(end.Unix()))
+	}
+}
+
+// CountLines has the lines that the access log lost under sallyport_access_log_dropped_total.
+func (m *Metrics) CountLines(log *proxy.AccessLog) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "sallyport_access_log_dropped_total", Help: "Lines of the access log that were lost because nobody took them in time.",
+	}, func() float64 { return float64(log.Dropped()) }))
+}
+
+// CountEndpoints has the endpoints of every pool under sallyport_endpoints. Pools is asked whenever somebody gathers; it
+// calls yield for each Service port.
+func (m *Metrics) CountEndpoints(pools func(yield func(namespace, service, port string, endpoints int))) {
+	m.registry.MustRegister(endpointCollector(pools))
+}
+
+type endpointCollector func(yield func(namespace, service, port string, endpoints int))
+
+var endpointsDesc = prometheus.NewDesc("sallyport_endpoints", "Endpoints that requests may go to.", []string{"namespace", "service", "port"}, nil)
+
+func (endpointCollector) Describe(descs chan<- *prometheus.Desc) { descs <- endpointsDesc }
+
+func (c endpointCollector) Collect(metrics chan<- prometheus.Metric) {
+	c(func(namespace, service, port string, endpoints int) {
+		metrics <- prometheus.MustNewConstMetric(endpointsDesc, prometheus.GaugeValue, float64(endpoints), namespace, service, port)
+	})
+}
