@@ -36,9 +36,11 @@ type Certificates struct {
 
 // A Store finds the certificate for a handshake. The zero Store has the self-signed default only.
 type Store struct {
-	current    atomic.Pointer[Certificates]
-	selfSigned func() (*tls.Certificate, error)
-	once       sync.Once
+	current atomic.Pointer[Certificates]
+
+	once       sync.Once // makes what follows, when it is first asked for
+	selfSigned *tls.Certificate
+	failure    error
 }
 
 // Set puts other certificates in place of all there were.
@@ -55,8 +57,8 @@ func (s *Store) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 			return c.Default, nil
 		}
 	}
-	s.once.Do(func() { s.selfSigned = sync.OnceValues(SelfSigned) })
-	return s.selfSigned()
+	s.once.Do(func() { s.selfSigned, s.failure = SelfSigned() })
+	return s.selfSigned, s.failure
 }
 
 func (c *Certificates) find(name string) *tls.Certificate {
