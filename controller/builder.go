@@ -3,14 +3,9 @@ package controller
 import (
 	"cmp"
 	"crypto/tls"
-	"fmt"
-	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"sallyport/certs"
 	"sallyport/proxy"
@@ -45,12 +40,6 @@ type Builder struct {
 	routes     int
 	byHost     map[string]*tls.Certificate // never written to once it was handed out
 	retired    []*draft                    // that lost their place in this build
-}
-
-// A pooled is a pool that routes lead to.
-type pooled struct {
-	users    int
-	problems []Problem
 }
 
 // NewBuilder returns a Builder that has built nothing yet.
@@ -181,153 +170,6 @@ func (b *Builder) unlink(t *translated, w *work) {
 	}
 }
 
-func (b *Builder) usePool(id upstream.ID, w *work) {
-	if id == (upstream.ID{}) {
-		return
-	}
-	p := b.pools[id]
-	if p == nil {
-		p = new(pooled)
-		b.pools[id] = p
-		service := Key{id.Namespace, id.Service}
-		if b.poolsOf[service] == nil {
-			b.poolsOf[service] = make(map[upstream.ID]struct{})
-		}
-		b.poolsOf[service][id] = struct{}{}
-		w.pools[id] = struct{}{}
-	}
-	p.users++
-}
-
-func (b *Builder) leavePool(id upstream.ID, w *work) {
-	if p := b.pools[id]; p != nil {
-		p.users--
-		w.pools[id] = struct{}{}
-	}
-}
-
-// updateDefaultBackend finds the pool of the process's default backend.
-func (b *Builder) updateDefaultBackend(s *Snapshot, w *work) {
-	key := b.options.DefaultBackend
-	if key == (Key{}) {
-		return
-	}
-	if b.hosts[""] == nil {
-		b.hosts[""] = new(host)
-		w.dirty[""] = struct{}{}
-	}
-	id, problem := b.defaultTarget(s, key)
-	b.defaultProblems = nil
-	if problem != "" {
-		b.defaultProblems = []Problem{{Object: Ref{"Service", key.Namespace, key.Name}, Severity: Error, Reason: ReasonServiceNotFound, Message: problem}}
-	}
-	if id == b.defaultID {
-		return
-	}
-	b.usePool(id, w)
-	b.leavePool(b.defaultID, w)
-	b.defaultID = id
-	if id == (upstream.ID{}) {
-		b.unrouted.backend.Store(nil)
-		return
-	}
-	pool := b.options.Pools.Get(id)
-	b.unrouted.backend.Store(&defaultBackend{pool, upstream.New(pool, b.options.Upstream)})
-}
-
-func (b *Builder) defaultTarget(s *Snapshot, key Key) (upstream.ID, string) {
-	service := s.Service(key)
-	switch {
-	case service == nil && b.options.mapped(key) != nil:
-		return poolID(key, ""), ""
-	case service == nil:
-		return upstream.ID{}, "the default backend (--default-backend-service) does not exist; what no route takes is answered 404"
-	}
-	port := firstPort(service, func(p *corev1.ServicePort) bool { return isTCP(p.Protocol) })
-	if port == nil {
-		return upstream.ID{}, "the default backend (--default-backend-service) has no TCP port; what no route takes is answered 404"
-	}
-	return poolID(key, portName(port)), ""
-}
-
-// updatePools sets the endpoints of the pools that may have others, and forgets the pools that nothing leads to.
-func (b *Builder) updatePools(s *Snapshot, w *work) {
-	for id := range w.pools {
-		p := b.pools[id]
-		if p == nil {
-			continue
-		}
-		if p.users <= 0 {
-			b.forgetPool(id)
-			continue
-		}
-		var addresses []netip.AddrPort
-		addresses, p.problems = b.options.endpointsOf(s, id)
-		b.options.Pools.Get(id).Set(addresses)
-	}
-}
-
-func (b *Builder) forgetPool(id upstream.ID) {
-	service := Key{id.Namespace, id.Service}
-	delete(b.pools, id)
-	delete(b.poolsOf[service], id)
-	if len(b.poolsOf[service]) == 0 {
-		delete(b.poolsOf, service)
-	}
-	b.options.Pools.Forget(id)
-}
-
-// updateTLS chooses certificates again where Ingresses or Secrets changed.
-func (b *Builder) updateTLS(s *Snapshot, w *work) {
-	for key := range w.secrets {
-		if b.secrets[key] == nil && key != b.options.DefaultCertificate {
-			continue
-		}
-		for reader := range b.secrets[key] {
-			t := b.ingresses[reader]
-			b.checkTLS(s, t)
-			for _, site := range t.sites {
-				w.tls[site.host] = struct{}{}
-			}
-		}
-	}
-	cloned := false
-	for name := range w.tls {
-		h := b.hosts[name]
-		was := h.tls
-		b.assembleTLS(s, h)
-		if h.tls != was {
-			b.touchBelow(name, w)
-		}
-		if h.certificate == b.byHost[name] {
-			continue
-		}
-		if !cloned {
-			b.byHost, cloned = maps.Clone(b.byHost), true
-		}
-		if h.certificate == nil {
-			delete(b.byHost, name)
-		} else {
-			b.byHost[name] = h.certificate
-		}
-	}
-}
-
-// touchBelow has the routes of a host built again for another answer to whether it has TLS, and those of the hosts
-// below a wildcard.
-func (b *Builder) touchBelow(name string, w *work) {
-	w.dirty[name] = struct{}{}
-	suffix, ok := strings.CutPrefix(name, "*")
-	if !ok {
-		return
-	}
-	for below := range b.hosts {
-		if label, found := strings.CutSuffix(below, suffix); found && !strings.Contains(label, ".") {
-			w.dirty[below] = struct{}{}
-		}
-	}
-}
-
 // updateTable assembles the hosts that are touched and makes another table if that made a difference.
 func (b *Builder) updateTable(w *work) bool {
 	var routes []router.Route
@@ -375,21 +217,6 @@ func (h *host) entry() router.Host {
 	}
 	route := h.fallback.route()
 	return router.Host{Name: h.name, Fallback: &route}
-}
-
-// defaultCertificate is the one of Options; nil: a self-signed one.
-func (b *Builder) defaultCertificate(s *Snapshot) (*tls.Certificate, []Problem) {
-	key := b.options.DefaultCertificate
-	if key == (Key{}) {
-		return nil, nil
-	}
-	c := b.certificateOf(s, key)
-	if c.reason == "" {
-		return c.pair, nil
-	}
-	message := strings.TrimSuffix(c.message, "; the default certificate is used")
-	return c.pair, []Problem{{Object: Ref{"Secret", key.Namespace, key.Name}, Severity: c.severity, Reason: c.reason,
-		Message: fmt.Sprintf("the default certificate (--default-ssl-certificate): %s", message)}}
 }
 
 // problems collects what is known to be wrong, and counts the Ingresses that are served while it passes them.

@@ -146,7 +146,7 @@ func noEndpoints(service Key, port *corev1.ServicePort, sliceCount int, all *fou
 	case all.unready > 0:
 		p.Message = fmt.Sprintf("no endpoint of port %q is ready, %d are not; its requests are answered 503", name, all.unready)
 	case len(all.names) > 0:
-		p.Message = fmt.Sprintf("port %q has no endpoints: its EndpointSlices have ports named %s, and the Service's port is named %q; its requests are answered 503", name, quoted(all.names), port.Name)
+		p.Message = fmt.Sprintf("port %q has no endpoints: its EndpointSlices have ports named %s, and %q is expected; its requests are answered 503", name, quoted(all.names), port.Name)
 	default:
 		p.Message = fmt.Sprintf("port %q has no endpoints; its requests are answered 503", name)
 	}

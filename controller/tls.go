@@ -3,6 +3,7 @@ package controller
 import (
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -181,6 +182,57 @@ func namesOf(pair *tls.Certificate) string {
 	return strings.Join(pair.Leaf.DNSNames, ", ")
 }
 
+// updateTLS chooses certificates again where Ingresses or Secrets changed.
+func (b *Builder) updateTLS(s *Snapshot, w *work) {
+	for key := range w.secrets {
+		if b.secrets[key] == nil && key != b.options.DefaultCertificate {
+			continue
+		}
+		for reader := range b.secrets[key] {
+			t := b.ingresses[reader]
+			b.checkTLS(s, t)
+			for _, site := range t.sites {
+				w.tls[site.host] = struct{}{}
+			}
+		}
+	}
+	cloned := false
+	for name := range w.tls {
+		h := b.hosts[name]
+		was := h.tls
+		b.assembleTLS(s, h)
+		if h.tls != was {
+			b.touchBelow(name, w)
+		}
+		if h.certificate == b.byHost[name] {
+			continue
+		}
+		if !cloned {
+			b.byHost, cloned = maps.Clone(b.byHost), true
+		}
+		if h.certificate == nil {
+			delete(b.byHost, name)
+		} else {
+			b.byHost[name] = h.certificate
+		}
+	}
+}
+
+// touchBelow has the routes of a host built again for another answer to whether it has TLS, and those of the hosts
+// below a wildcard.
+func (b *Builder) touchBelow(name string, w *work) {
+	w.dirty[name] = struct{}{}
+	suffix, ok := strings.CutPrefix(name, "*")
+	if !ok {
+		return
+	}
+	for below := range b.hosts {
+		if label, found := strings.CutSuffix(below, suffix); found && !strings.Contains(label, ".") {
+			w.dirty[below] = struct{}{}
+		}
+	}
+}
+
 // hasTLS says whether a host has an entry for TLS, its own or that of the wildcard above it (reference A9).
 func (b *Builder) hasTLS(name string) bool {
 	if h := b.hosts[name]; h != nil && h.tls {
@@ -192,4 +244,19 @@ func (b *Builder) hasTLS(name string) bool {
 	}
 	h := b.hosts["*."+parent]
 	return h != nil && h.tls
+}
+
+// defaultCertificate is the one of Options; nil: a self-signed one.
+func (b *Builder) defaultCertificate(s *Snapshot) (*tls.Certificate, []Problem) {
+	key := b.options.DefaultCertificate
+	if key == (Key{}) {
+		return nil, nil
+	}
+	c := b.certificateOf(s, key)
+	if c.reason == "" {
+		return c.pair, nil
+	}
+	message := strings.TrimSuffix(c.message, "; the default certificate is used")
+	return c.pair, []Problem{{Object: Ref{"Secret", key.Namespace, key.Name}, Severity: c.severity, Reason: c.reason,
+		Message: fmt.Sprintf("the default certificate (--default-ssl-certificate): %s", message)}}
 }

@@ -1,0 +1,114 @@
+package controller
+
+import (
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"sallyport/proxy/upstream"
+)
+
+// A pooled is a pool that routes lead to.
+type pooled struct {
+	users    int
+	problems []Problem
+}
+
+// usePool counts one more user of a pool.
+func (b *Builder) usePool(id upstream.ID, w *work) {
+	if id == (upstream.ID{}) {
+		return
+	}
+	p := b.pools[id]
+	if p == nil {
+		p = new(pooled)
+		b.pools[id] = p
+		service := Key{id.Namespace, id.Service}
+		if b.poolsOf[service] == nil {
+			b.poolsOf[service] = make(map[upstream.ID]struct{})
+		}
+		b.poolsOf[service][id] = struct{}{}
+		w.pools[id] = struct{}{}
+	}
+	p.users++
+}
+
+// leavePool counts one less. A pool that is left by all is forgotten at the end of the build, not before: another
+// Ingress, or the next version of the same, may come for it.
+func (b *Builder) leavePool(id upstream.ID, w *work) {
+	if p := b.pools[id]; p != nil {
+		p.users--
+		w.pools[id] = struct{}{}
+	}
+}
+
+// updatePools sets the endpoints of the pools that may have others, and forgets the pools that nothing leads to.
+func (b *Builder) updatePools(s *Snapshot, w *work) {
+	for id := range w.pools {
+		p := b.pools[id]
+		if p == nil {
+			continue
+		}
+		if p.users <= 0 {
+			b.forgetPool(id)
+			continue
+		}
+		var addresses []netip.AddrPort
+		addresses, p.problems = b.options.endpointsOf(s, id)
+		b.options.Pools.Get(id).Set(addresses)
+	}
+}
+
+func (b *Builder) forgetPool(id upstream.ID) {
+	service := Key{id.Namespace, id.Service}
+	delete(b.pools, id)
+	delete(b.poolsOf[service], id)
+	if len(b.poolsOf[service]) == 0 {
+		delete(b.poolsOf, service)
+	}
+	b.options.Pools.Forget(id)
+}
+
+// updateDefaultBackend finds the pool of the process's default backend.
+func (b *Builder) updateDefaultBackend(s *Snapshot, w *work) {
+	key := b.options.DefaultBackend
+	if key == (Key{}) {
+		return
+	}
+	if b.hosts[""] == nil {
+		b.hosts[""] = new(host)
+		w.dirty[""] = struct{}{}
+	}
+	id, problem := b.defaultTarget(s, key)
+	b.defaultProblems = nil
+	if problem != "" {
+		b.defaultProblems = []Problem{{Object: Ref{"Service", key.Namespace, key.Name}, Severity: Error, Reason: ReasonServiceNotFound, Message: problem}}
+	}
+	if id == b.defaultID {
+		return
+	}
+	b.usePool(id, w)
+	b.leavePool(b.defaultID, w)
+	b.defaultID = id
+	if id == (upstream.ID{}) {
+		b.unrouted.backend.Store(nil)
+		return
+	}
+	pool := b.options.Pools.Get(id)
+	b.unrouted.backend.Store(&defaultBackend{pool, upstream.New(pool, b.options.Upstream)})
+}
+
+func (b *Builder) defaultTarget(s *Snapshot, key Key) (upstream.ID, string) {
+	service := s.Service(key)
+	switch {
+	case service == nil && b.options.mapped(key) != nil:
+		return poolID(key, ""), ""
+	case service == nil:
+		return upstream.ID{}, "the default backend (--default-backend-service) does not exist; what no route takes is answered 404"
+	}
+	port := firstPort(service, func(p *corev1.ServicePort) bool { return isTCP(p.Protocol) })
+	if port == nil {
+		return upstream.ID{}, "the default backend (--default-backend-service) has no TCP port; what no route takes is answered 404"
+	}
+	return poolID(key, portName(port)), ""
+}
