@@ -3,7 +3,6 @@ package upstream
 import (
 	"io"
 	"net/http"
-	"strconv"
 
 	"sallyport/proxy"
 	"sallyport/proxy/http1"
@@ -14,7 +13,10 @@ func (x *trip) relay(c *conn, a *proxy.Attempt) *fault {
 	res := &c.answer
 	header := x.w.Header()
 	copyFields(header, res)
-	x.describeBody(header, res)
+	if _, ok := header["Content-Type"]; !ok {
+		// An answer without a type is passed on without one. net/http would guess: data becomes text/html that way.
+		header["Content-Type"] = nil
+	}
 	if x.uploading() && x.r.ProtoMajor == 1 {
 		// The rest of the body may never be read, so where the next request begins on the client's connection is
 		// open. In HTTP/2 a stream ends alone.
@@ -47,37 +49,21 @@ func (x *trip) relay(c *conn, a *proxy.Attempt) *fault {
 	return nil
 }
 
-// describeBody sets the fields that say what the body is, in words that net/http leaves alone.
-func (x *trip) describeBody(header http.Header, res *http1.Response) {
-	if _, ok := header["Content-Type"]; !ok {
-		// An answer without a type is passed on without one. net/http would guess: data becomes text/html that way.
-		header["Content-Type"] = nil
-	}
-	switch {
-	case res.Status == http.StatusNoContent, res.Status == http.StatusNotModified, res.Length < 0:
-		// A 304 may give the length of what it does not send, but HTTP/2 clients take it for a body that is missing.
-	case x.r.Method == http.MethodHead:
-		if length := res.Get("Content-Length"); length != "" {
-			header["Content-Length"] = []string{length}
-		}
-	default:
-		header["Content-Length"] = []string{strconv.FormatInt(res.Length, 10)}
-	}
-}
-
 // copyFields adds the fields of an answer to header: all but those of the connection, those the endpoint's Connection
-// field names, the ones that describe the body's framing, and Server, which is nobody's business.
+// field names, and Server, which is nobody's business. A 1xx or 204 has no length; a 304 may give that of what it does not
+// send, but HTTP/2 clients take it for a body that is missing.
 func copyFields(header http.Header, res *http1.Response) {
 	values := make([]string, 0, len(res.Fields))
 	trailers := false
 	nominates := nominatesAny(res)
+	noLength := res.Status < 200 || res.Status == http.StatusNoContent || res.Status == http.StatusNotModified
 	for i := range res.Fields {
 		name, value := res.Fields[i].Name, res.Fields[i].Value
 		switch {
 		case name == "Trailer":
 			trailers = true
 			continue
-		case ofConnection(name), name == "Content-Length", name == "Server", nominates && nominated(res, name):
+		case ofConnection(name), name == "Server", noLength && name == "Content-Length", nominates && nominated(res, name):
 			continue
 		}
 		if before := header[name]; len(before) > 0 {

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -29,7 +28,7 @@ type trip struct {
 	hijacked  bool    // the client's connection is ours
 }
 
-var errNoEndpoints = errors.New("the Service has no endpoint that is ready")
+var noEndpoints = &fault{http.StatusServiceUnavailable, proxy.NoEndpoints, errors.New("the Service has no endpoint that is ready")}
 
 // prepare decides how the request will be sent, and reads a body that is small enough to be sent with the head.
 func (x *trip) prepare() *fault {
@@ -57,7 +56,7 @@ func (x *trip) prepare() *fault {
 
 // send tries endpoints until one can be connected to, and relays its answer.
 func (x *trip) send() *fault {
-	last := &fault{http.StatusServiceUnavailable, proxy.NoEndpoints, errNoEndpoints}
+	last := noEndpoints
 	for range max(1, x.t.options.Tries) {
 		endpoint := x.t.pool.pick(x.e)
 		if endpoint == nil {
@@ -133,11 +132,10 @@ func (x *trip) connect(endpoint *Endpoint, a *proxy.Attempt, fresh bool) (*conn,
 // exchange sends the request over c and relays the answer. It disposes of c. answered says that at least a byte of an
 // answer came.
 func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun time.Time) (f *fault, answered bool) {
-	c.begin(x.r.Method, &x.t.options)
-	stop := context.AfterFunc(x.r.Context(), c.abort)
+	c.begin(x.r.Context(), x.r.Method, &x.t.options)
 	keep := false
 	defer func() {
-		stayed := stop()
+		stayed := c.unwatch()
 		if x.endUpload(c) && keep && stayed {
 			endpoint.put(c)
 			return
@@ -172,6 +170,9 @@ func (x *trip) sendHead(c *conn) *fault {
 	}
 	if x.streamed && !x.expect {
 		c.sending.Store(true) // before an answer is awaited
+	}
+	if len(out) > maxKeptHead {
+		c.watch() // it may not fit into the socket's buffer
 	}
 	if _, err := c.Write(out); err != nil {
 		return sendFault(x.r.Context(), err)

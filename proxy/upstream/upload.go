@@ -34,6 +34,7 @@ func (x *trip) startUpload(c *conn) {
 		// not know it, nothing is read behind our back either.
 		http.NewResponseController(x.w).EnableFullDuplex()
 	}
+	c.watch()
 	c.sending.Store(true)
 	x.upload = &upload{c: c, r: x.r, done: make(chan struct{})}
 	go x.upload.run()
