@@ -76,8 +76,9 @@ type Options struct {
 	Upstream upstream.Options // of every route
 	Settings feature.Settings // facts about the process that features need
 
-	// Retain is called when a route comes into service and returns its observer, Release when it goes. Nil: routes have
-	// no observer.
+	// Retain is called when a route comes into a table and returns its observer, Release when it is in none any more: both
+	// before Build returns, so that exchanges under way, and those that still meet the table before, may be told to an
+	// observer that was released. Nil: routes have no observer.
 	Retain  func(*proxy.RouteInfo) proxy.Observer
 	Release func(*proxy.RouteInfo)
 

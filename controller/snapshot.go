@@ -27,6 +27,9 @@ func (k Key) String() string {
 // it: another version is another pointer, the same pointer is the same version. That is how a build knows what it need
 // not do again.
 //
+// It also lists what changed since it was last built. Two Builders may build one Snapshot; they then find out for
+// themselves what changed, which costs a look at every object.
+//
 // The zero Snapshot is empty and ready to use.
 type Snapshot struct {
 	ingresses  kind[networkingv1.Ingress, *networkingv1.Ingress]
