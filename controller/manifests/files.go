@@ -42,7 +42,6 @@ type walker struct {
 	sources []source
 	seen    map[string]bool // by real path
 	folder  *os.Root        // of the root being walked
-	base    string          // the same, as given
 }
 
 func (w *walker) root(given string) {

@@ -1,10 +1,7 @@
 package manifests
 
 import (
-	"strconv"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"sallyport/controller"
 )
@@ -54,21 +51,6 @@ func (f *Folder) origin(p *controller.Problem) *entry {
 		p.Field = placeInEndpoints(e, p.Object.Name, p.Field)
 	}
 	return e
-}
-
-// placeInEndpoints is where in an Endpoints object a field of a slice made of it is written; "" when nowhere.
-func placeInEndpoints(e *entry, slice, field string) string {
-	endpoints, ok := e.from.(*corev1.Endpoints)
-	path := steps(field)
-	if !ok || len(path) < 2 || path[0] != "endpoints" {
-		return ""
-	}
-	for _, m := range mirrors(endpoints) {
-		if i, err := strconv.Atoi(path[1]); err == nil && m.slice.Name == slice && i >= 0 && i < len(m.places) {
-			return m.places[i]
-		}
-	}
-	return ""
 }
 
 // lineOf is the line of a field, or of what is there of its path.

@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 	networkingv1 "k8s.io/api/networking/v1"
 	networkingv1beta1 "k8s.io/api/networking/v1beta1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	"sallyport/controller"
 )
@@ -334,5 +336,47 @@ spec:
 	stranger := controller.Problem{Object: controller.Ref{Kind: "Ingress", Namespace: "x", Name: "a"}}
 	if f.Locate(&stranger); stranger.File != "" {
 		t.Errorf("an object of no file is located in %s", stranger.File)
+	}
+}
+
+func TestDocumentsBesideABrokenOneAreServed(t *testing.T) {
+	f, problems := text(t, "a.yaml", configMap("a", "1")+"---\nkey: \"never closed\n---\n"+configMap("b", "1"))
+	if got := values(f); got != "a=1 b=1" || strings.Count(problems, "\n") != 0 || !strings.HasPrefix(problems, "a.yaml:6: error: not YAML: a quote") {
+		t.Errorf("read %q with problems %s, want a and b, and the quote on line 6", got, problems)
+	}
+}
+
+func TestOfAnObjectDefinedTwiceTheFirstCounts(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "b.yaml"), configMap("x", "second"))
+	write(t, filepath.Join(dir, "a.yaml"), configMap("x", "first")+"---\n"+configMap("z", "1"))
+	f, problems := read(t, dir)
+	want := "b.yaml:1: error: ConfigMap default/x: is defined twice, at a.yaml:1 and at b.yaml:1; the first one counts (DuplicateObject)"
+	if got := values(f); got != "x=first z=1" || problems != want {
+		t.Errorf("read %q with problems %s, want the first x and %s", got, problems, want)
+	}
+}
+
+// kubectl reads manifests with sigs.k8s.io/yaml: what it takes for a string, a number, a boolean is taken for that here.
+func TestScalarsAreReadAsKubectlReadsThem(t *testing.T) {
+	for _, s := range []string{
+		"y", "Y", "yes", "n", "no", "on", "ON", "off", "oN", "true", "True", "TRUE", "tRUE", "false", "~", "null", "Null", "",
+		"8", "+8", "-8", "08", "010", "0o10", "0x1F", "0b11", "1_000", "1.5", "1.", ".5", "1e3", "1.10", "1.2.3", "9223372036854775808",
+		"2026-01-31", "2026-01-31T12:00:00Z", "12:30", "1:2:3", "a", "a b", "\"8\"", "'true'", "!!str 8", "10.0.0.1", "=", "-", "1k", "0.0",
+	} {
+		want, err := sigsyaml.YAMLToJSON([]byte("k: " + s + "\n"))
+		if err != nil {
+			continue // a lone dash begins a list
+		}
+		var n yaml.Node
+		if err := yaml.Unmarshal([]byte("k: "+s+"\n"), &n); err != nil {
+			t.Errorf("%q: %v", s, err)
+			continue
+		}
+		c := &checker{schemas: make(schemas)}
+		c.value(n.Content[0], reflect.TypeFor[map[string]any](), "", 1)
+		if string(c.out) != string(want) {
+			t.Errorf("%q is read as %s, want %s", s, c.out, want)
+		}
 	}
 }
