@@ -48,11 +48,12 @@ func (p *paths) longestPrefix(path string) *Route {
 	if len(p.prefix) == 0 {
 		return nil
 	}
-	if len(path) > p.longest && path[p.longest] != '/' {
-		// Nothing as long as path can match, and neither can the cut, which would end inside a segment.
-		path = path[:strings.LastIndexByte(path[:p.longest+1], '/')+1]
-	} else if len(path) > p.longest {
-		path = path[:p.longest]
+	if len(path) > p.longest {
+		// A key ends where path ends or has a slash: begin at the last such place that a key can reach.
+		path = path[:p.longest+1]
+		if end := strings.LastIndexByte(path, '/'); end >= 0 {
+			path = path[:end]
+		}
 	}
 	for {
 		if r := p.prefix[path]; r != nil {
@@ -81,14 +82,7 @@ func (b *builder) build() *paths {
 		return nil
 	}
 	p := &paths{fallback: b.fallback}
-	put := func(m *map[string]*Route, key string, r *Route) {
-		if *m == nil {
-			*m = make(map[string]*Route, len(b.routes))
-		}
-		if _, taken := (*m)[key]; !taken {
-			(*m)[key] = r
-		}
-	}
+	var compiled map[string]*Route
 	for _, r := range b.routes {
 		switch r.Type {
 		case Exact:
@@ -98,7 +92,10 @@ func (b *builder) build() *paths {
 			put(&p.prefix, key, r)
 			p.longest = max(p.longest, len(key))
 		case Regex:
-			if pattern, err := Compile(r.Path); err == nil && !p.hasRegex(r.Path) {
+			if !put(&compiled, r.Path, r) {
+				continue
+			}
+			if pattern, err := Compile(r.Path); err == nil {
 				p.regex = append(p.regex, regexRoute{r, pattern})
 			}
 		}
@@ -106,11 +103,28 @@ func (b *builder) build() *paths {
 	return p
 }
 
-func (p *paths) hasRegex(path string) bool {
-	return slices.ContainsFunc(p.regex, func(r regexRoute) bool { return r.Path == path })
+// put adds a route unless one has its key already.
+func put(m *map[string]*Route, key string, r *Route) (added bool) {
+	if *m == nil {
+		*m = make(map[string]*Route)
+	}
+	if _, taken := (*m)[key]; taken {
+		return false
+	}
+	(*m)[key] = r
+	return true
 }
 
 func prefixKey(path string) string { return strings.TrimSuffix(path, "/") }
+
+// len is how many routes there are, the fallback included.
+func (p *paths) len() int {
+	n := len(p.exact) + len(p.prefix) + len(p.regex)
+	if p.fallback != nil {
+		n++
+	}
+	return n
+}
 
 // ordered returns the routes in the order in which lookup tries them, the fallback last.
 func (p *paths) ordered() []*Route {

@@ -86,7 +86,8 @@ type Table struct {
 }
 
 // New builds a table. Of two routes with equal Match the first wins; so does the first of two Hosts with one name. A
-// Regex route whose expression does not compile takes no request: see [Compile].
+// Regex route whose expression does not compile takes no request: see [Compile]. The table points into routes: leave
+// them as they are.
 func New(routes []Route, hosts []Host) *Table {
 	return (*Table)(nil).Update(nil, routes, hosts)
 }

@@ -5,8 +5,10 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 )
 
 // All yields the routes in the order in which they are tried: hosts by name, then wildcard hosts, then any host; within
@@ -16,16 +18,7 @@ func (t *Table) All() iter.Seq[*Route] {
 		if t == nil {
 			return
 		}
-		hosts := make([]*paths, 0, len(t.names)+len(t.wildcards)+1)
-		for _, byName := range []map[string]*paths{t.names, t.wildcards} {
-			for _, name := range slices.Sorted(maps.Keys(byName)) {
-				hosts = append(hosts, byName[name])
-			}
-		}
-		if t.any != nil {
-			hosts = append(hosts, t.any)
-		}
-		for _, p := range hosts {
+		for p := range t.hosts() {
 			for _, r := range p.ordered() {
 				if !yield(r) {
 					return
@@ -35,17 +28,41 @@ func (t *Table) All() iter.Seq[*Route] {
 	}
 }
 
+// hosts yields the hosts in the order of All.
+func (t *Table) hosts() iter.Seq[*paths] {
+	return func(yield func(*paths) bool) {
+		for _, byName := range []map[string]*paths{t.names, t.wildcards} {
+			for _, name := range slices.Sorted(maps.Keys(byName)) {
+				if !yield(byName[name]) {
+					return
+				}
+			}
+		}
+		if t.any != nil {
+			yield(t.any)
+		}
+	}
+}
+
 // Len is how many routes the table has, fallbacks included.
 func (t *Table) Len() int {
+	if t == nil {
+		return 0
+	}
 	n := 0
-	for range t.All() {
-		n++
+	for _, byName := range []map[string]*paths{t.names, t.wildcards} {
+		for _, p := range byName {
+			n += p.len()
+		}
+	}
+	if t.any != nil {
+		n += t.any.len()
 	}
 	return n
 }
 
 // String prints the routes in the order they are tried, one a line: host ("*" for any), path type, path, source.
-// Golden files and the routes page are made of it.
+// Golden files and the routes page are made of it. A path that would break its line or the columns is quoted as in Go.
 func (t *Table) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
@@ -54,8 +71,15 @@ func (t *Table) String() string {
 		if host == "" {
 			host = "*"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", host, r.Type, r.Path, r.Source)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", host, r.Type, printable(r.Path), r.Source)
 	}
 	w.Flush()
 	return b.String()
+}
+
+func printable(path string) string {
+	if strings.ContainsFunc(path, unicode.IsControl) {
+		return strconv.Quote(path)
+	}
+	return path
 }
