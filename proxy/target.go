@@ -224,6 +224,9 @@ func find(table *router.Table, host, path, target string) (route *router.Route, 
 	if set == 0 {
 		return route, true
 	}
+	if strings.Contains(decode(raw, set), "//") { // "/;x/a" without its parameters, "/%2Fa" with its slash
+		set |= emptySegments
+	}
 	for reading := set; reading != 0; reading = (reading - 1) & set { // every subset of set but the empty one
 		other := decode(raw, reading)
 		if hasDotSegment(other) || table.Lookup(host, other) != route {

@@ -203,7 +203,7 @@ func TestRefusalStopsAnUploadThatWaits(t *testing.T) {
 	if line != "HTTP/1.1 401 Unauthorized\r\n" {
 		t.Errorf("first line %q, want the endpoint's 401", line)
 	}
-	if e := pool.members()[0]; len(e.idle) != 0 {
+	if len(kept(pool.members()[0])) != 0 {
 		t.Error("the connection is kept, though the endpoint may still take the next request for the body")
 	}
 }

@@ -1,0 +1,117 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// logged is an exchange with everything in it, and its request.
+func logged() (*http.Request, *Exchange) {
+	r, _ := http.NewRequest("GET", "/a?b=1", nil)
+	r.RequestURI, r.Proto, r.Host = "/a?b=1", "HTTP/1.1", "a.test"
+	r.Header.Set("User-Agent", "curl/8")
+	r.Header.Set("Authorization", "Basic dTpw")
+	e := &Exchange{
+		ID: "id-1", Method: "GET", Start: time.Date(2026, 12, 1, 10, 20, 30, 0, time.UTC), Took: 1234 * time.Millisecond,
+		Client: netip.MustParseAddr("192.0.2.7"), Status: 502, Sent: 12, Received: 345, Reason: UpstreamReset,
+		Info: &RouteInfo{Namespace: "shop", Ingress: "web", Service: "app", Port: "http", Host: "a.test", Path: "/"},
+	}
+	*e.Try(netip.MustParseAddrPort("10.0.0.1:80")) = Attempt{Endpoint: netip.MustParseAddrPort("10.0.0.1:80"), Reason: ConnectRefused, Total: time.Millisecond}
+	*e.Try(netip.MustParseAddrPort("10.0.0.2:80")) = Attempt{Endpoint: netip.MustParseAddrPort("10.0.0.2:80"), Status: 200, Received: 6, Total: 2 * time.Millisecond}
+	return r, e
+}
+
+func TestTextLineIsThatOfNginx(t *testing.T) {
+	const want = `192.0.2.7 - u [01/Dec/2026:10:20:30 +0000] "GET /a?b=1 HTTP/1.1" 502 12 "-" "curl/8" 345 1.234 ` +
+		"[shop-app-http] [] 10.0.0.1:80, 10.0.0.2:80 0, 6 0.001, 0.002 -, 200 id-1\n"
+	r, e := logged()
+	if got := string(appendText(nil, r, e)); got != want {
+		t.Errorf("got  %swant %s", got, want)
+	}
+}
+
+func TestJSONLineHasRouteAttemptsAndReason(t *testing.T) {
+	r, e := logged()
+	line := appendJSON(nil, r, e)
+	var got map[string]any
+	if err := json.Unmarshal(line, &got); err != nil {
+		t.Fatalf("%v in %s", err, line)
+	}
+	for name, want := range map[string]any{
+		"remote_addr": "192.0.2.7", "remote_user": "u", "method": "GET", "uri": "/a?b=1", "status": 502.0, "bytes_sent": 12.0,
+		"request_length": 345.0, "request_time": 1.234, "user_agent": "curl/8", "request_id": "id-1", "namespace": "shop",
+		"ingress": "web", "service": "app", "service_port": "http", "route_path": "/", "reason": "upstream_reset", "time": "2026-12-01T10:20:30Z",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+	if attempts, _ := got["attempts"].([]any); len(attempts) != 2 || attempts[0].(map[string]any)["reason"] != "connect_refused" {
+		t.Errorf("attempts are %v", got["attempts"])
+	}
+}
+
+func TestClientsCannotForgeLines(t *testing.T) {
+	r, e := logged()
+	r.Header.Set("User-Agent", "x\" 200\n127.0.0.1 - \\\x1b[2J\xff\u00e9"+strings.Repeat("y", 1<<20))
+	text := string(appendText(nil, r, e))
+	if strings.Count(text, "\n") != 1 || !strings.Contains(text, `x\x22 200\x0A127.0.0.1 - \x5C\x1B[2J\xFF\xC3\xA9`) || len(text) > 10000 {
+		t.Errorf("the text line is %.300q, %d bytes", text, len(text))
+	}
+	line := appendJSON(nil, r, e)
+	var got struct {
+		Agent string `json:"user_agent"`
+	}
+	if err := json.Unmarshal(line, &got); err != nil || bytes.Count(line, []byte("\n")) != 1 || len(line) > 10000 {
+		t.Fatalf("the JSON line is %d bytes, %v: %.300q", len(line), err, line)
+	}
+	if !strings.HasPrefix(got.Agent, "x\" 200\n127.0.0.1 - \\\x1b[2J\ufffd\u00e9yyy") {
+		t.Errorf("the agent is %.60q", got.Agent)
+	}
+}
+
+func TestLogLinesAllocateNothing(t *testing.T) {
+	r, e := logged()
+	r.Header.Del("Authorization") // its user is decoded, which costs
+	buffer := make([]byte, 0, 4096)
+	for name, format := range map[string]func([]byte, *http.Request, *Exchange) []byte{"text": appendText, "json": appendJSON} {
+		if n := testing.AllocsPerRun(1000, func() { format(buffer, r, e) }); n != 0 {
+			t.Errorf("a %s line costs %v allocations", name, n)
+		}
+	}
+}
+
+// TestBlockedReaderStallsNoRequest logs to a pipe that nobody reads: lines are dropped and counted, and when somebody
+// reads at last, every line that is there is whole.
+func TestBlockedReaderStallsNoRequest(t *testing.T) {
+	reader, writer := io.Pipe()
+	l := NewAccessLog(writer, TextLog)
+	r, e := logged()
+	const n = 3 * queuedLines
+	for range n {
+		l.Log(r, e) // returns, or the test ends here
+	}
+	if l.Dropped() == 0 {
+		t.Errorf("no line of %d was dropped although nobody reads", n)
+	}
+	read := make(chan []byte, 1)
+	go func() {
+		text, _ := io.ReadAll(reader)
+		read <- text
+	}()
+	l.Close()
+	writer.Close()
+	text := <-read
+	if got, want := uint64(bytes.Count(text, []byte("\n"))), n-l.Dropped(); got != want {
+		t.Errorf("%d lines were written, want %d", got, want)
+	}
+	if rest := bytes.ReplaceAll(text, appendText(nil, r, e), nil); len(rest) > 0 {
+		t.Errorf("lines were torn: %.200q", rest)
+	}
+}
