@@ -154,6 +154,7 @@ func TestMistakesNameFlagValueAndExpectation(t *testing.T) {
 		{"--metrics-bind-address=10254", `--metrics-bind-address: "10254" is not an address and a port, as in :10254 or 127.0.0.1:10254`},
 		{"--drain-delay=soon", `--drain-delay: "soon" is not a length of time, as in 10s or 1m30s`},
 		{"--drain-delay=-5s", `--drain-delay: "-5s" is not a length of time, as in 10s or 1m30s`},
+		{"--proxy-read-timeout=0", `--proxy-read-timeout: "0" is not a length of time above zero, as in 10s or 1m30s`},
 		{"--access-log=yes", `--access-log: "yes" is not one of off, text, json`},
 		{"--log-level=loud", `--log-level: "loud" is not one of debug, info, warn, error`},
 		{"--v=x", `--v: "x" is not a whole number from 0 to 2147483647`},

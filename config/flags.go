@@ -45,9 +45,9 @@ func (c *Config) AddListeners(flags *pflag.FlagSet) {
 
 // AddProcess adds the flags of a process that serves: timeouts, logs, and how it leaves.
 func (c *Config) AddProcess(flags *pflag.FlagSet) {
-	flags.Var(duration{&c.ProxyConnectTimeout}, "proxy-connect-timeout", "how long connecting to an endpoint may take")
-	flags.Var(duration{&c.ProxySendTimeout}, "proxy-send-timeout", "the longest gap while a request is sent to an endpoint")
-	flags.Var(duration{&c.ProxyReadTimeout}, "proxy-read-timeout", "the longest gap while an answer is read from an endpoint")
+	flags.Var(timeout{duration{&c.ProxyConnectTimeout}}, "proxy-connect-timeout", "how long connecting to an endpoint may take")
+	flags.Var(timeout{duration{&c.ProxySendTimeout}}, "proxy-send-timeout", "the longest gap while a request is sent to an endpoint")
+	flags.Var(timeout{duration{&c.ProxyReadTimeout}}, "proxy-read-timeout", "the longest gap while an answer is read from an endpoint")
 	flags.Var(duration{&c.DrainDelay}, "drain-delay", "how long after SIGTERM new connections are still taken, while readiness already fails")
 	flags.Var(duration{&c.ShutdownGracePeriod}, "shutdown-grace-period", "how long requests in flight may take after that")
 	flags.Var(choice{&c.AccessLog, []string{"off", "text", "json"}}, "access-log", "access log on standard output: off, text or json")

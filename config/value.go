@@ -99,6 +99,18 @@ func (d duration) Set(s string) error {
 	return nil
 }
 
+// timeout is a length of time that is not zero either: zero would be read as the default, by whoever means no limit.
+type timeout struct{ duration }
+
+func (t timeout) Set(s string) error {
+	before := *t.to
+	if err := t.duration.Set(s); err != nil || *t.to > 0 {
+		return err
+	}
+	*t.to = before
+	return fmt.Errorf("%q is not a length of time above zero, as in 10s or 1m30s", s)
+}
+
 // toggle is true or false; the flag alone means true.
 type toggle struct{ to *bool }
 

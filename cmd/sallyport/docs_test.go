@@ -26,8 +26,8 @@ import (
 // is a conversation with a shell: a line that begins with "$ " is typed, the lines below it are what must come back, on
 // standard output and standard error together. A line of three dots stands for any number of lines, three dots inside
 // a line for any text; blanks at the ends of lines do not count. A command that serves (run, demo) stays until the
-// page ends or another one is started; the commands after it are typed once it is ready, and its own output is looked
-// at then. Blocks of a page are one session, in one folder of its own, in which the page's files are made by blocks
+// page ends or another one is started; the commands after it are typed once it is ready. Of its own output, what goes to
+// standard output is looked at. Blocks of a page are one session, in one folder of its own, in which the page's files are made by blocks
 //
 //	```yaml file=manifests/shop.yaml
 //
@@ -137,7 +137,8 @@ func TestDocumentationSaysWhatHappens(t *testing.T) {
 // A session is the shell of one page.
 type session struct {
 	folder  string
-	path    string // PATH, with the binary's folder first
+	bin     string // folder with the binary and the settings of curl
+	path    string // PATH, with bin first
 	serving *exec.Cmd
 	log     string // file with the output of serving
 }
@@ -148,6 +149,9 @@ func (p page) run(t *testing.T) {
 	if err := os.Symlink(e2e.Binary(), filepath.Join(bin, "sallyport")); err != nil {
 		t.Fatal(err)
 	}
+	// At a terminal curl shows no progress when its answer is printed; here it would.
+	e2e.WriteFile(t, filepath.Join(bin, ".curlrc"), "silent\nshow-error\n")
+	s.bin = bin
 	s.path = bin + string(os.PathListSeparator) + os.Getenv("PATH")
 	t.Cleanup(func() { s.stop() })
 	for _, step := range p.steps {
@@ -193,7 +197,7 @@ func (s *session) serve(t *testing.T, d dialogue) {
 	}
 	defer file.Close()
 	s.serving = s.shell(context.Background(), "exec "+strings.TrimSuffix(d.command, " &"))
-	s.serving.Stdout, s.serving.Stderr = file, file
+	s.serving.Stdout = file
 	if err := s.serving.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +219,7 @@ func (s *session) serve(t *testing.T, d dialogue) {
 func (s *session) shell(ctx context.Context, command string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	cmd.Dir = s.folder
-	cmd.Env = append(os.Environ(), "PATH="+s.path, "COLUMNS=200")
+	cmd.Env = append(os.Environ(), "PATH="+s.path, "CURL_HOME="+s.bin)
 	return cmd
 }
 

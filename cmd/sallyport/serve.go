@@ -41,7 +41,7 @@ type server struct {
 // newServer joins the parts. Nothing runs yet.
 func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*server, error) {
 	s := &server{config: c, log: log, listeners: l, built: make(chan struct{}), reporter: reporter{log: log}}
-	s.metrics = admin.NewMetrics()
+	s.metrics = newMetrics(w, c.IngressClass, &s.pools)
 	options, err := builderOptions(c, portOf(l.https), &s.pools)
 	if err != nil {
 		return nil, err
@@ -50,12 +50,14 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 	s.builder = controller.NewBuilder(options)
 	if c.AccessLog != "off" {
 		s.access = proxy.NewAccessLog(w.out, c.AccessLog)
+		s.metrics.CountLines(s.access)
 	}
 	s.front = &proxy.Server{
 		Log:            log,
 		AccessLog:      s.access,
 		GetCertificate: s.certs.GetCertificate,
 		Trusted:        c.TrustedProxies,
+		Observer:       s.metrics.Unrouted(),
 	}
 	s.admin = newAdmin(s)
 	return s, nil
@@ -147,7 +149,7 @@ func (s *server) apply(now state) {
 	if now.report != nil {
 		problems = now.report(problems)
 	}
-	s.metrics.Built(result.Generation, result.Took, problems)
+	s.metrics.Built(counted(result, problems))
 	var rows []routeRow
 	if now.locate != nil {
 		rows = routeRows(result.Table, &s.pools, now.locate)
@@ -166,4 +168,3 @@ func ended() context.Context {
 	cancel()
 	return ctx
 }
-

@@ -8,11 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"sallyport/config"
 	"sallyport/controller"
-	"sallyport/controller/cluster"
 	"sallyport/controller/manifests"
 )
 
@@ -46,13 +43,6 @@ func (s folderSource) state() state {
 	return state{s.folder.Snapshot(), s.folder.Report, s.folder.Locate, s.folder.Changes()}
 }
 
-// clusterSource is a source of the objects of a cluster.
-type clusterSource struct{ source *cluster.Source }
-
-func (s clusterSource) Run(ctx context.Context, changed func(state)) error {
-	return s.source.Run(ctx, func(snapshot *controller.Snapshot) { changed(state{snapshot: snapshot}) })
-}
-
 // openSource opens the source that the configuration names. A folder is read, a cluster is not asked yet.
 func openSource(c config.Config, log *slog.Logger) (source, error) {
 	if len(c.Manifests) > 0 {
@@ -63,20 +53,7 @@ func openSource(c config.Config, log *slog.Logger) (source, error) {
 		logOthers(log, folder.Others())
 		return folderSource{folder}, nil
 	}
-	selector, err := labels.Parse(c.WatchNamespaceSelector)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--watch-namespace-selector: %q is not a label selector: %w", c.WatchNamespaceSelector, err)}
-	}
-	from, err := cluster.New(cluster.Options{
-		Kubeconfig:        c.Kubeconfig,
-		Namespaces:        c.WatchNamespaces,
-		NamespaceSelector: selector,
-		Log:               log,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reach the cluster: %w", err)
-	}
-	return clusterSource{from}, nil
+	return openCluster(c, log)
 }
 
 // logOthers says in one line what a folder holds beside what is served.

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"sallyport/controller"
+	"sallyport/proxy/admin"
+	"sallyport/proxy/upstream"
+)
+
+// newMetrics are the numbers of a process that serves the pools.
+func newMetrics(w world, class string, pools *upstream.Pools) *admin.Metrics {
+	pod, _ := w.lookup("POD_NAME")
+	namespace, _ := w.lookup("POD_NAMESPACE")
+	metrics := admin.NewMetrics(admin.Identity{Namespace: namespace, Class: class, Pod: pod, Version: readBuild().Version})
+	metrics.CountEndpoints(func(yield func(namespace, service, port string, endpoints int)) {
+		for _, pool := range pools.All() {
+			id := pool.ID()
+			yield(id.Namespace, id.Service, id.Port, pool.Len())
+		}
+	})
+	return metrics
+}
+
+// newAdmin is the admin port of a server.
+func newAdmin(s *server) *admin.Server {
+	staying := admin.Check{Name: "draining", Fails: func() error {
+		if s.draining.Load() {
+			return errors.New("the process is about to end")
+		}
+		return nil
+	}}
+	table := admin.Check{Name: "table", Fails: func() error {
+		if s.front.Table() == nil {
+			return errors.New("objects are still being read, there is no table yet")
+		}
+		return nil
+	}}
+	listeners := admin.Check{Name: "listeners", Fails: func() error {
+		if !s.serving.Load() {
+			return errors.New("HTTP and HTTPS are not served yet")
+		}
+		return nil
+	}}
+	return &admin.Server{
+		Health:    []admin.Check{staying},
+		Ready:     []admin.Check{table, listeners, staying},
+		Table:     s.front.Table,
+		Metrics:   s.metrics,
+		Profiling: s.config.Profiling,
+	}
+}
+
+// counted is what there is to count of a build.
+func counted(result controller.Result, problems []controller.Problem) admin.Build {
+	b := admin.Build{
+		Generation: result.Generation, Took: result.Took,
+		Routes: result.Routes, Hosts: result.Hosts, Ingresses: result.Ingresses,
+		Problems: make(map[admin.ProblemKind]int),
+		Expiry:   make(map[admin.CertificateKind]time.Time),
+	}
+	for _, p := range problems {
+		b.Problems[admin.ProblemKind{Severity: p.Severity.String(), Reason: p.Reason}]++
+	}
+	for host, certificate := range result.Certificates.ByHost {
+		if certificate.Leaf != nil {
+			b.Expiry[admin.CertificateKind{Host: host}] = certificate.Leaf.NotAfter
+		}
+	}
+	return b
+}
