@@ -108,9 +108,13 @@ func (f *Folder) look(s source, p patience, now time.Time) *file {
 // empty, between an editor's truncation and its write. One that is rewritten all the time is read after a second.
 func (f *Folder) rests(s source, now time.Time) bool {
 	seen, waiting := f.pending[s.shown]
+	age, enough := now.Sub(s.info.ModTime()), restingTime
+	if s.info.Size() == 0 {
+		enough = longestWait // rarely meant, and on a busy machine the write may be long in coming
+	}
 	switch {
-	case now.Sub(s.info.ModTime()) >= restingTime,
-		waiting && unchanged(seen.info, s.info), // for clocks that run ahead
+	case age >= enough,
+		age < 0 && waiting && unchanged(seen.info, s.info), // a clock that runs ahead
 		waiting && now.Sub(seen.since) >= longestWait && s.info.Size() > 0:
 		return true
 	}
