@@ -14,12 +14,13 @@ import (
 //
 //	/a/b/c  ->  prefix["/a/b/c"]  prefix["/a/b"]  prefix["/a"]  prefix[""]
 //
-// The walk starts at the length of the longest prefix there is: without that, a path of ten thousand slashes would
-// hash fifty million bytes.
+// The walk starts no further than the longest and the deepest prefix reach: without that, a path of ten thousand slashes
+// would hash fifty million bytes.
 type paths struct {
 	exact    map[string]*Route
 	prefix   map[string]*Route
 	longest  int // bytes of the longest key of prefix
+	deepest  int // slashes of the key of prefix that has the most
 	regex    []regexRoute
 	fallback *Route
 }
@@ -48,13 +49,7 @@ func (p *paths) longestPrefix(path string) *Route {
 	if len(p.prefix) == 0 {
 		return nil
 	}
-	if len(path) > p.longest {
-		// A key ends where path ends or has a slash: begin at the last such place that a key can reach.
-		path = path[:p.longest+1]
-		if end := strings.LastIndexByte(path, '/'); end >= 0 {
-			path = path[:end]
-		}
-	}
+	path = p.reach(path)
 	for {
 		if r := p.prefix[path]; r != nil {
 			return r
@@ -65,6 +60,26 @@ func (p *paths) longestPrefix(path string) *Route {
 		}
 		path = path[:slash]
 	}
+}
+
+// reach cuts a path at the last place where a key may end: at its own end or at a slash, within the bytes of the longest
+// key and the slashes of the deepest.
+func (p *paths) reach(path string) string {
+	if len(path) > p.longest {
+		path = path[:p.longest+1]
+		if end := strings.LastIndexByte(path, '/'); end >= 0 {
+			path = path[:end]
+		}
+	}
+	end := 0
+	for range p.deepest + 1 {
+		slash := strings.IndexByte(path[end:], '/')
+		if slash < 0 {
+			return path
+		}
+		end += slash + 1
+	}
+	return path[:end-1]
 }
 
 // A builder collects the routes of one host.
@@ -91,6 +106,7 @@ func (b *builder) build() *paths {
 			key := prefixKey(r.Path)
 			put(&p.prefix, key, r)
 			p.longest = max(p.longest, len(key))
+			p.deepest = max(p.deepest, strings.Count(key, "/"))
 		case Regex:
 			if !put(&compiled, r.Path, r) {
 				continue
