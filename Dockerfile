@@ -10,12 +10,13 @@ ARG TARGETOS TARGETARCH VERSION
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /sallyport ./cmd/sallyport
 
-FROM gcr.io/distroless/static:nonroot
+FROM scratch
 ARG VERSION
 LABEL org.opencontainers.image.title="Sallyport" \
       org.opencontainers.image.description="A Kubernetes Ingress controller that is its own reverse proxy" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="$VERSION"
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /sallyport /sallyport
 COPY LICENSE /LICENSE
 USER 65532:65532

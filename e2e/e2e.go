@@ -30,11 +30,11 @@ import (
 )
 
 const (
-	binaryVariable    = "E2E_BINARY"
+	toolsVariable     = "E2E_TOOLS" // the folder of the built programs
 	namespaceVariable = "E2E_NAMESPACE"
 )
 
-// Main runs the tests of a package: it builds the binary, enters the namespace, runs m there and returns its exit code.
+// Main runs the tests of a package: it builds the binary and the tools, enters the namespace, runs m there and returns its exit code.
 func Main(m *testing.M) int {
 	if os.Getenv(namespaceVariable) != "" {
 		if err := prepareNamespace(); err != nil {
@@ -49,32 +49,45 @@ func Main(m *testing.M) int {
 		return 2
 	}
 	defer os.RemoveAll(folder)
-	binary, err := Build(folder)
+	err = errors.Join(build(folder), install(folder, kustomize))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		return 2
 	}
-	return rerun(binary)
+	return rerun(folder)
 }
 
-// Build compiles the command as a release does and returns the path of the binary in folder.
-func Build(folder string) (string, error) {
+// kustomize is what `kubectl apply -k` renders with.
+const kustomize = "sigs.k8s.io/kustomize/kustomize/v5@v5.7.1"
+
+// build compiles the command as a release does, into folder.
+func build(folder string) error {
 	root, err := moduleRoot()
 	if err != nil {
-		return "", err
+		return err
 	}
-	binary := filepath.Join(folder, "sallyport")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/sallyport")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", folder, "./cmd/sallyport")
 	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the binary: %w\n%s", err, out)
-	}
-	return binary, nil
+	return run(build)
 }
 
-// Binary is the path of the built binary.
-func Binary() string { return os.Getenv(binaryVariable) }
+// install builds a tool of somebody else's into folder.
+func install(folder, module string) error {
+	install := exec.Command("go", "install", module)
+	install.Env = append(os.Environ(), "GOBIN="+folder, "GOFLAGS=")
+	return run(install)
+}
+
+func run(command *exec.Cmd) error {
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(command.Args, " "), err, out)
+	}
+	return nil
+}
+
+// Tool is the path of a program that was built for the tests: "sallyport", "kustomize".
+func Tool(name string) string { return filepath.Join(os.Getenv(toolsVariable), name) }
 
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
@@ -85,10 +98,10 @@ func moduleRoot() (string, error) {
 }
 
 // rerun runs this test program again, inside the namespace.
-func rerun(binary string) int {
+func rerun(tools string) int {
 	self := exec.Command("/proc/self/exe", os.Args[1:]...)
 	self.Args[0] = os.Args[0]
-	self.Env = append(os.Environ(), namespaceVariable+"=1", binaryVariable+"="+binary)
+	self.Env = append(os.Environ(), namespaceVariable+"=1", toolsVariable+"="+tools)
 	self.Stdin, self.Stdout, self.Stderr = os.Stdin, os.Stdout, os.Stderr
 	self.SysProcAttr = ownNamespace()
 	err := self.Run()

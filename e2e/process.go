@@ -51,7 +51,7 @@ func Launch(t testing.TB, args ...string) *Process {
 		exited: make(chan struct{}), log: new(output),
 	}
 	args = append([]string{"run", "--http-port=" + ports[0], "--https-port=" + ports[1], "--admin-port=" + ports[2]}, args...)
-	p.cmd = exec.Command(Binary(), args...)
+	p.cmd = exec.Command(Tool("sallyport"), args...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start sallyport: %v", err)
