@@ -28,7 +28,7 @@ func sallyport(t *testing.T, env []string, args ...string) result {
 func sallyportIn(t *testing.T, folder string, env []string, args ...string) result {
 	t.Helper()
 	var out, stderr bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), e2e.Binary(), args...)
+	cmd := exec.CommandContext(t.Context(), e2e.Tool("sallyport"), args...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = folder, append([]string{"HOME=" + folder}, env...), &out, &stderr
 	err := cmd.Run()
 	var exit *exec.ExitError

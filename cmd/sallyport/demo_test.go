@@ -47,7 +47,7 @@ var _ io.Writer = (*transcript)(nil)
 func startDemo(t *testing.T, args ...string) *running {
 	t.Helper()
 	d := new(running)
-	d.cmd = exec.Command(e2e.Binary(), append([]string{"demo"}, args...)...)
+	d.cmd = exec.Command(e2e.Tool("sallyport"), append([]string{"demo"}, args...)...)
 	d.cmd.Stdout, d.cmd.Stderr = &d.out, &d.err
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -146,7 +146,7 @@ type session struct {
 func (p page) run(t *testing.T) {
 	s := &session{folder: t.TempDir()}
 	bin := t.TempDir()
-	if err := os.Symlink(e2e.Binary(), filepath.Join(bin, "sallyport")); err != nil {
+	if err := os.Symlink(e2e.Tool("sallyport"), filepath.Join(bin, "sallyport")); err != nil {
 		t.Fatal(err)
 	}
 	// At a terminal curl shows no progress when its answer is printed; here it would.

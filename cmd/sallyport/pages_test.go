@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"sallyport/config"
+	"sallyport/e2e"
 )
 
 var update = flag.Bool("update", false, "write docs/flags.md anew")
@@ -183,5 +184,44 @@ func TestLinksOfThePagesLeadSomewhere(t *testing.T) {
 	}
 	if links < 10 {
 		t.Errorf("found %d links, want more; are they still found?", links)
+	}
+}
+
+func TestEveryMetricIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := make(map[string]bool)
+	for _, match := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (counter|gauge|histogram) \\|").FindAllStringSubmatch(string(text), -1) {
+		documented[match[1]+" "+match[2]] = true
+	}
+	// A demo with a problem in it has a value for every metric.
+	d := startDemo(t, "--access-log=text")
+	e2e.WriteFile(t, filepath.Join(d.folder(t), "5-broken.yaml"), broken)
+	shell(t, "curl -sk https://secure.localhost:30443/")
+	served := make(map[string]bool)
+	e2e.Eventually(t, "the problem is counted", func() error {
+		clear(served)
+		page := shell(t, "curl -s http://localhost:10254/metrics")
+		for _, match := range regexp.MustCompile(`(?m)^# TYPE (\w+) (\w+)$`).FindAllStringSubmatch(page, -1) {
+			if !strings.HasPrefix(match[1], "go_") && !strings.HasPrefix(match[1], "process_") {
+				served[match[1]+" "+match[2]] = true
+			}
+		}
+		if !served["sallyport_problems gauge"] {
+			return fmt.Errorf("the page is\n%s", page)
+		}
+		return nil
+	})
+	for metric := range served {
+		if !documented[metric] {
+			t.Errorf("docs/metrics.md has no row for %s", metric)
+		}
+	}
+	for metric := range documented {
+		if !served[metric] {
+			t.Errorf("docs/metrics.md has a row for %s, which is not served", metric)
+		}
 	}
 }

@@ -48,7 +48,7 @@ func TestAHundredIngressesAreServedWithinHalfASecond(t *testing.T) {
 func timeToFirstAnswer(t *testing.T, folder string, args ...string) time.Duration {
 	t.Helper()
 	const address = "127.0.0.1:30081"
-	cmd := exec.Command(e2e.Binary(), append([]string{"run", "--manifests=" + folder, "--bind-address=127.0.0.1", "--http-port=30081", "--https-port=0", "--admin-port=0", "--access-log=off"}, args...)...)
+	cmd := exec.Command(e2e.Tool("sallyport"), append([]string{"run", "--manifests=" + folder, "--bind-address=127.0.0.1", "--http-port=30081", "--https-port=0", "--admin-port=0", "--access-log=off"}, args...)...)
 	var said transcript
 	cmd.Stdout, cmd.Stderr = &said, &said
 	start := time.Now()
