@@ -29,7 +29,7 @@ func newDemo(w world) *cobra.Command {
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error { return demo(command.Context(), w, c, folder) },
 	}
-	command.Flags().StringVar(&folder, "dir", "", "`DIR` to write the manifests to, new or empty; it is left there. A temporary one when not given")
+	command.Flags().StringVar(&folder, "dir", "", "write the manifests to `DIR`, new or empty, and leave it there; a temporary folder when not given")
 	c.AddListeners(command.Flags())
 	c.AddProcess(command.Flags())
 	return command

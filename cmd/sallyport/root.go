@@ -66,7 +66,7 @@ func newRoot(w world) *cobra.Command {
 	root.AddCommand(newRun(w), newCheck(w), newRoutes(w), newDemo(w), newVersion(w))
 	for _, command := range root.Commands() {
 		fillFromEnvironment(w, command)
-		sortNothing(command.Flags())
+		keepOrder(command.Flags())
 	}
 	return root
 }
@@ -81,8 +81,8 @@ func fillFromEnvironment(w world, command *cobra.Command) {
 	}
 }
 
-// sortNothing keeps help in the order in which flags were added, which is by what they are about.
-func sortNothing(flags *pflag.FlagSet) { flags.SortFlags = false }
+// keepOrder keeps help in the order in which flags were added, which is by what they are about.
+func keepOrder(flags *pflag.FlagSet) { flags.SortFlags = false }
 
 // noArguments refuses arguments and, for a command that does not exist, says which there are.
 func noArguments(command *cobra.Command, args []string) error {
