@@ -182,7 +182,7 @@ func parseTalk(text string) ([]step, error) {
 
 func isRequestLine(s string) bool {
 	words := strings.Fields(s)
-	return len(words) >= 2 && strings.Contains(words[len(words)-1], "://")
+	return len(words) >= 2 && !strings.Contains(words[0], ":") && strings.Contains(words[len(words)-1], "://")
 }
 
 func parseRequest(line string) (step, error) {

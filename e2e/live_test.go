@@ -99,7 +99,7 @@ func TestTerminationLosesNoRequest(t *testing.T) {
 		io.WriteString(w, "after all")
 	}))
 	folder := e2e.Folder(t, map[string]string{"a.yaml": ingress("a", "a.test", "/", "a", "/slow", "slow")})
-	p := e2e.Start(t, folder, "--map=default/a="+a.Addr, "--map=default/slow="+slow.Addr, "--drain-delay=1s", "--shutdown-grace-period=20s")
+	p := e2e.Start(t, folder, "--map=default/a="+a.Addr, "--map=default/slow="+slow.Addr, "--drain-delay=5s", "--shutdown-grace-period=20s")
 
 	load := e2e.StartLoad(t, p, 8, time.Millisecond,
 		e2e.Target{URL: "http://a.test/", Endpoints: []string{"a"}},
@@ -118,6 +118,7 @@ func TestTerminationLosesNoRequest(t *testing.T) {
 	}()
 	<-arrived
 
+	load.More(t, 300)
 	p.Terminate()
 	e2e.Eventually(t, "readiness fails", func() error {
 		if p.Ready() == nil {
@@ -131,7 +132,8 @@ func TestTerminationLosesNoRequest(t *testing.T) {
 	} else {
 		connection.Close()
 	}
-	load.Stop(t, 100)
+	load.More(t, 300)
+	load.Stop(t, 600)
 	e2e.Eventually(t, "the listener is closed", func() error {
 		c, err := net.Dial("tcp", p.HTTP)
 		if err != nil {

@@ -100,6 +100,18 @@ func (l *Load) fail(failure string) {
 	}
 }
 
+// More waits until another n requests have been made.
+func (l *Load) More(t testing.TB, n int64) {
+	t.Helper()
+	enough := l.requests.Load() + n
+	Eventually(t, fmt.Sprintf("another %d requests have been made", n), func() error {
+		if made := l.requests.Load(); made < enough {
+			return fmt.Errorf("there are %d of %d", made, enough)
+		}
+		return nil
+	})
+}
+
 func (l *Load) end() {
 	select {
 	case <-l.stop:
