@@ -15,7 +15,7 @@ import (
 // How changes are gathered. A save is several events within a few milliseconds; a checkout or a swap of a mounted
 // ConfigMap is hundreds.
 const (
-	quietTime   = 75 * time.Millisecond // without an event before changed is called
+	quietTime   = 25 * time.Millisecond // without an event before changed is called
 	longestTime = time.Second           // after the first event, however many follow
 	pollEvery   = 10 * time.Second      // between two looks in case events are missing
 	pollOnly    = 2 * time.Second       // the same when the system gives no watches at all
