@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"sallyport/controller"
 	"sallyport/proxy/admin"
 	"sallyport/proxy/upstream"
@@ -43,11 +45,16 @@ func newAdmin(s *server) *admin.Server {
 		}
 		return nil
 	}}
+	var others []prometheus.Gatherer
+	if len(s.config.Manifests) == 0 {
+		others = append(others, clusterMetrics())
+	}
 	return &admin.Server{
 		Health:    []admin.Check{staying},
 		Ready:     []admin.Check{table, listeners, staying},
 		Table:     s.front.Table,
 		Metrics:   s.metrics,
+		Others:    others,
 		Profiling: s.config.Profiling,
 	}
 }

@@ -1,23 +1,54 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"log/slog"
-	"os"
+	"slices"
+	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"sallyport/config"
+	"sallyport/controller"
+	"sallyport/controller/cluster"
 )
 
-// openCluster prepares to read a cluster.
+// clusterSource is a source of the objects of a cluster.
+type clusterSource struct{ source *cluster.Source }
+
+func (s clusterSource) Run(ctx context.Context, changed func(state)) error {
+	return s.source.Run(ctx, func(snapshot *controller.Snapshot) { changed(state{snapshot: snapshot}) })
+}
+
+// openCluster prepares to read a cluster, which is not asked for anything yet.
 func openCluster(c config.Config, log *slog.Logger) (source, error) {
-	if _, err := labels.Parse(c.WatchNamespaceSelector); err != nil {
+	selector, err := labels.Parse(c.WatchNamespaceSelector)
+	if err != nil {
 		return nil, usageError{fmt.Errorf("--watch-namespace-selector: %q is not a label selector: %w", c.WatchNamespaceSelector, err)}
 	}
-	if _, err := os.Stat(c.Kubeconfig); err != nil {
-		return nil, fmt.Errorf("reach the cluster: %w", err)
+	from, err := cluster.New(cluster.Options{
+		Kubeconfig:        c.Kubeconfig,
+		Namespaces:        c.WatchNamespaces,
+		NamespaceSelector: selector,
+		Log:               log,
+	})
+	if err != nil {
+		return nil, err
 	}
-	return nil, errors.New("clusters are not served by this build")
+	return clusterSource{from}, nil
+}
+
+// clusterMetrics are what the client libraries count of their talk with the API server. Their registry has Go's and the
+// process's numbers too, which are ours already and may not be there twice.
+func clusterMetrics() prometheus.Gatherer {
+	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		all, err := metrics.Registry.Gather()
+		return slices.DeleteFunc(all, func(family *dto.MetricFamily) bool {
+			return strings.HasPrefix(family.GetName(), "go_") || strings.HasPrefix(family.GetName(), "process_")
+		}), err
+	})
 }
