@@ -1,0 +1,277 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"sallyport/controller"
+)
+
+// A seen is what a source handed over, each time: the Ingresses of the snapshot by name, with their "version" label.
+type seen struct {
+	t     *testing.T
+	news  chan map[string]string
+	last  map[string]string
+	calls int
+}
+
+// start runs a source against a until the test ends.
+func start(t *testing.T, a *apiServer, o Options) (*Source, *seen) {
+	t.Helper()
+	o.Kubeconfig = a.kubeconfig(t)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &seen{t: t, news: make(chan map[string]string, 10_000)}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Run(ctx, func(snapshot *controller.Snapshot) {
+			now := make(map[string]string)
+			for i := range snapshot.Ingresses() {
+				now[i.Namespace+"/"+i.Name] = i.Labels["version"]
+			}
+			v.news <- now
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return s, v
+}
+
+// until waits for a snapshot with these Ingresses, written "namespace/name=version".
+func (v *seen) until(want ...string) {
+	v.t.Helper()
+	slices.Sort(want)
+	deadline := time.After(20 * time.Second)
+	for {
+		select {
+		case v.last = <-v.news:
+			v.calls++
+		case <-deadline:
+			v.t.Fatalf("the last of %d snapshots has %v, want %v", v.calls, v.last, want)
+		}
+		var got []string
+		for name, version := range v.last {
+			got = append(got, name+"="+version)
+		}
+		if slices.Sort(got); slices.Equal(got, want) {
+			return
+		}
+	}
+}
+
+func ingress(namespace, name, version string) *networkingv1.Ingress {
+	return &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"version": version}}}
+}
+
+func namespace(name string, labels map[string]string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+}
+
+func TestChangesArrive(t *testing.T) {
+	a := newAPIServer(t)
+	a.put(ingress("x", "a", "1"))
+	_, v := start(t, a, Options{})
+	v.until("x/a=1")
+	a.put(ingress("x", "a", "2"), ingress("y", "b", "1"))
+	v.until("x/a=2", "y/b=1")
+	a.remove(ingress("x", "a", "2"))
+	v.until("y/b=1")
+}
+
+func TestEveryKindArrives(t *testing.T) {
+	a := newAPIServer(t)
+	meta := metav1.ObjectMeta{Namespace: "x", Name: "n", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+		Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "{}", "kept": "1"}}
+	labelled := meta
+	labelled.Labels = map[string]string{discoveryv1.LabelServiceName: "n"}
+	a.put(&corev1.Service{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeTLS},
+		&discoveryv1.EndpointSlice{ObjectMeta: labelled, AddressType: "IPv4"}, &networkingv1.IngressClass{ObjectMeta: metav1.ObjectMeta{Name: "c"}})
+	s, v := start(t, a, Options{})
+	v.until()
+	key := controller.Key{Namespace: "x", Name: "n"}
+	service, secret, slices := s.snapshot.Service(key), s.snapshot.Secret(key), s.snapshot.Slices(key)
+	if service == nil || secret == nil || len(slices) != 1 || s.snapshot.IngressClass("c") == nil {
+		t.Fatalf("Service %v, Secret %v, slices %v, class %v: one is missing", service, secret, slices, s.snapshot.IngressClass("c"))
+	}
+	if service.ManagedFields != nil || len(service.Annotations) != 1 {
+		t.Errorf("what is only history is held: %v %v", service.ManagedFields, service.Annotations)
+	}
+	if !s.Synced() {
+		t.Error("everything was read, and Synced is false")
+	}
+	for line := range strings.Lines(a.requests()) {
+		if strings.Contains(line, "/secrets?") && !strings.Contains(line, "fieldSelector=type%3Dkubernetes.io%2Ftls") {
+			t.Errorf("Secrets of every type are asked for: %s", line)
+		}
+		if strings.Contains(line, "/endpoints") && !strings.Contains(line, "/endpointslices") {
+			t.Errorf("v1 Endpoints are asked for: %s", line)
+		}
+	}
+}
+
+// TestBurstIsOneChange makes a thousand changes as fast as it can: all arrive, in far fewer snapshots.
+func TestBurstIsOneChange(t *testing.T) {
+	a := newAPIServer(t)
+	_, v := start(t, a, Options{})
+	v.until()
+	var want []string
+	for i := range 1000 {
+		a.put(ingress("x", fmt.Sprint(i%10), fmt.Sprint(i)))
+		if i >= 990 {
+			want = append(want, fmt.Sprintf("x/%d=%d", i%10, i))
+		}
+	}
+	before := v.calls
+	v.until(want...)
+	if calls := v.calls - before; calls > 300 {
+		t.Errorf("1,000 events made %d snapshots", calls)
+	}
+}
+
+func TestForgottenHistoryIsReadAnew(t *testing.T) {
+	a := newAPIServer(t)
+	a.put(ingress("x", "a", "1"), ingress("x", "b", "1"))
+	_, v := start(t, a, Options{})
+	v.until("x/a=1", "x/b=1")
+	a.leave()
+	a.remove(ingress("x", "a", "1"))
+	a.put(ingress("x", "b", "2"))
+	a.forget()
+	a.comeBack()
+	v.until("x/b=2")
+}
+
+func TestServerThatIsAwayChangesNothing(t *testing.T) {
+	a := newAPIServer(t)
+	a.put(ingress("x", "a", "1"))
+	s, v := start(t, a, Options{})
+	v.until("x/a=1")
+	a.leave()
+	<-a.knocks // it is asked again, in vain
+	if len(v.news) > 0 || !s.Synced() {
+		t.Errorf("the server went away: %d new snapshots, synced %t", len(v.news), s.Synced())
+	}
+	a.put(ingress("x", "a", "2"))
+	a.comeBack()
+	v.until("x/a=2")
+}
+
+func TestNamedNamespacesAreAllThatIsRead(t *testing.T) {
+	a := newAPIServer(t)
+	a.put(ingress("x", "a", "1"), ingress("y", "a", "1"), ingress("z", "a", "1"))
+	_, v := start(t, a, Options{Namespaces: []string{"x", "z"}})
+	v.until("x/a=1", "z/a=1")
+	if strings.Contains(a.requests(), "/v1/ingresses") {
+		t.Errorf("the Ingresses of all namespaces are asked for:\n%s", a.requests())
+	}
+}
+
+func TestSelectedNamespacesFollowTheirLabels(t *testing.T) {
+	a := newAPIServer(t)
+	web := map[string]string{"team": "web"}
+	a.put(namespace("x", web), namespace("y", nil), ingress("x", "a", "1"), ingress("y", "a", "1"), ingress("y", "b", "1"))
+	_, v := start(t, a, Options{NamespaceSelector: labels.SelectorFromSet(web)})
+	v.until("x/a=1")
+	a.put(namespace("y", web))
+	v.until("x/a=1", "y/a=1", "y/b=1")
+	a.put(namespace("x", nil), ingress("y", "a", "2"))
+	v.until("y/a=2", "y/b=1")
+	a.remove(ingress("y", "b", "1"))
+	v.until("y/a=2")
+	a.put(ingress("x", "a", "2"), namespace("x", web))
+	v.until("x/a=2", "y/a=2")
+}
+
+// lines is a log that tests read.
+type lines struct {
+	mu sync.Mutex
+	bytes.Buffer
+	more chan struct{}
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+	return l.Buffer.Write(p)
+}
+
+func TestMissingPermissionIsNamed(t *testing.T) {
+	a := newAPIServer(t)
+	a.forbidden = "endpointslices"
+	log := &lines{more: make(chan struct{}, 1)}
+	s, _ := start(t, a, Options{Log: slog.New(slog.NewTextHandler(log, nil))})
+	deadline := time.After(20 * time.Second)
+	for {
+		log.mu.Lock()
+		text := log.String()
+		log.mu.Unlock()
+		if strings.Contains(text, "permission is missing") && strings.Contains(text, `cannot list resource \"endpointslices\"`) {
+			break
+		}
+		select {
+		case <-log.more:
+		case <-deadline:
+			t.Fatalf("no word of the missing permission in\n%s", text)
+		}
+	}
+	if s.Synced() {
+		t.Error("Synced is true although a kind could not be read")
+	}
+}
+
+func TestOptionsExclude(t *testing.T) {
+	_, err := New(Options{Namespaces: []string{"x"}, NamespaceSelector: labels.SelectorFromSet(map[string]string{"a": "b"})})
+	if err == nil || !strings.Contains(err.Error(), "not both") {
+		t.Errorf("names and a selector: %v", err)
+	}
+	if _, err := New(Options{Kubeconfig: "/nowhere"}); err == nil || !strings.Contains(err.Error(), "/nowhere") {
+		t.Errorf("a missing kubeconfig: %v", err)
+	}
+}
+
+// TestPermissionsAreThoseOfTheKinds holds the list that RBAC is checked against to the kinds that are watched.
+func TestPermissionsAreThoseOfTheKinds(t *testing.T) {
+	var want []string
+	for _, object := range kinds(Options{NamespaceSelector: labels.SelectorFromSet(map[string]string{"a": "b"})}) {
+		want = append(want, resourceOf(object.DeepCopyObject().(client.Object)))
+	}
+	got := make(map[string]bool)
+	for _, p := range Permissions() {
+		got[p.Resource] = true
+		if !slices.Equal(p.Verbs, []string{"get", "list", "watch"}) {
+			t.Errorf("%s: verbs %v, want those of reading", p.Resource, p.Verbs)
+		}
+	}
+	if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, slices.Sorted(slices.Values(want))) {
+		t.Errorf("permissions for %v, want %v", names, want)
+	}
+}

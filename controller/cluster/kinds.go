@@ -1,0 +1,108 @@
+package cluster
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A Permission is something that the cluster must allow.
+type Permission struct {
+	Group    string // "" is the core group
+	Resource string
+	Verbs    []string
+	Why      string
+}
+
+var read = []string{"get", "list", "watch"}
+
+// Permissions are all that is asked of the API server, one a kind that is watched.
+func Permissions() []Permission {
+	return []Permission{
+		{"networking.k8s.io", "ingresses", read, "what is to be served"},
+		{"networking.k8s.io", "ingressclasses", read, "which Ingresses are ours"},
+		{"", "services", read, "the ports that Ingresses name"},
+		{"discovery.k8s.io", "endpointslices", read, "the Pods behind a Service"},
+		{"", "secrets", read, "certificates; only those of type kubernetes.io/tls are listed"},
+		{"", "namespaces", read, "their labels, for --watch-namespace-selector"},
+	}
+}
+
+// kinds are the kinds to watch.
+func kinds(o Options) []client.Object {
+	kinds := []client.Object{
+		new(networkingv1.Ingress), new(networkingv1.IngressClass),
+		new(corev1.Service), new(discoveryv1.EndpointSlice), new(corev1.Secret),
+	}
+	if o.NamespaceSelector != nil && !o.NamespaceSelector.Empty() {
+		kinds = append(kinds, new(corev1.Namespace))
+	}
+	return kinds
+}
+
+// cacheOptions make a cache that holds what is served, and no more.
+func (s *Source) cacheOptions(o Options) cache.Options {
+	shared := true // nobody changes an object of the cache
+	options := cache.Options{
+		Scheme:                       scheme.Scheme,
+		Mapper:                       newMapper(),
+		DefaultTransform:             strip,
+		DefaultUnsafeDisableDeepCopy: &shared,
+		DefaultWatchErrorHandler:     s.watchFailed,
+		ByObject: map[client.Object]cache.ByObject{
+			new(corev1.Secret): {Field: fields.OneTermEqualSelector("type", string(corev1.SecretTypeTLS))},
+		},
+	}
+	if len(o.Namespaces) > 0 {
+		options.DefaultNamespaces = make(map[string]cache.Config)
+		for _, namespace := range o.Namespaces {
+			options.DefaultNamespaces[namespace] = cache.Config{}
+		}
+	}
+	return options
+}
+
+// newMapper knows the kinds that are watched. The usual one asks the API server, and would make a process that starts while
+// that is away give up instead of waiting for it.
+func newMapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	for _, kind := range []string{"Service", "Secret"} {
+		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	m.Add(networkingv1.SchemeGroupVersion.WithKind("Ingress"), meta.RESTScopeNamespace)
+	m.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
+	m.Add(networkingv1.SchemeGroupVersion.WithKind("IngressClass"), meta.RESTScopeRoot)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	return m
+}
+
+// strip drops what is only history: it is often most of an object.
+func strip(event any) (any, error) {
+	if object, ok := event.(metav1.Object); ok {
+		object.SetManagedFields(nil)
+		if annotations := object.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
+			delete(annotations, corev1.LastAppliedConfigAnnotation)
+		}
+	}
+	return event, nil
+}
+
+// watchFailed logs why something could not be read. It is asked again in any case.
+func (s *Source) watchFailed(ctx context.Context, r *toolscache.Reflector, err error) {
+	if apierrors.IsForbidden(err) {
+		// The API server's own words name user, verb, resource and group.
+		s.log.Error("a permission is missing; see the ClusterRole in deploy/base/rbac.yaml", "err", err)
+		return
+	}
+	toolscache.DefaultWatchErrorHandler(ctx, r, err)
+}
