@@ -26,9 +26,9 @@ type apiServer struct {
 	*httptest.Server
 	mu        sync.Mutex // guards all below
 	history   []change
-	forgotten int // versions up to this one can no longer be watched from
+	forgotten int           // versions up to this one can no longer be watched from
 	more      chan struct{} // closed when the history has grown
-	forbidden string // a resource that may not be listed
+	forbidden string        // a resource that may not be listed
 	away      bool
 	asked     []string // requests
 
