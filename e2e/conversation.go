@@ -135,7 +135,7 @@ func (w *world) parse(text string) error {
 		case words[0] == "args":
 			w.args = append(w.args, words[1:]...)
 		default:
-			return fmt.Errorf("line %q is neither of: service NS/NAME:PORT ENDPOINT..., listen ADDRESS ENDPOINT, manifest FILE, args FLAG...", strings.TrimSpace(line))
+			return fmt.Errorf("line %q begins with none of service, listen, manifest and args, or lacks what follows", strings.TrimSpace(line))
 		}
 	}
 	return nil
