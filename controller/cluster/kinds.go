@@ -99,6 +99,9 @@ func strip(event any) (any, error) {
 
 // watchFailed logs why something could not be read. It is asked again in any case.
 func (s *Source) watchFailed(ctx context.Context, r *toolscache.Reflector, err error) {
+	if ctx.Err() != nil {
+		return // the process is leaving
+	}
 	if apierrors.IsForbidden(err) {
 		// The API server's own words name user, verb, resource and group.
 		s.log.Error("a permission is missing; see the ClusterRole in deploy/base/rbac.yaml", "err", err)
