@@ -226,20 +226,6 @@ func TestEveryFlagPrintsAValueItTakes(t *testing.T) {
 	})
 }
 
-func TestDistanceCountsEdits(t *testing.T) {
-	for _, test := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"abc", "abc", 0}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}} {
-		if got := distance(test.a, test.b); got != test.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", test.a, test.b, got, test.want)
-		}
-		if got := distance(test.b, test.a); got != test.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", test.b, test.a, got, test.want)
-		}
-	}
-}
-
 func TestHelpShowsNoSecondNames(t *testing.T) {
 	flags, _ := flagSet()
 	usage := flags.FlagUsages()

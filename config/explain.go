@@ -3,8 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/spf13/pflag"
+
+	"sallyport/spelling"
 )
 
 // Explain turns what pflag says of a command line into an error that names the flag, the value and what was expected,
@@ -30,41 +33,18 @@ func explainUnknown(flags *pflag.FlagSet, name string) error {
 	if advice, ok := Foreign(name); ok {
 		return fmt.Errorf("--%s: there is no such flag here: %s", name, advice)
 	}
-	if near := nearest(flags, name); near != "" {
+	if near := spelling.Nearest(name, visible(flags)); near != "" {
 		return fmt.Errorf("--%s: there is no such flag, did you mean --%s?", name, near)
 	}
 	return fmt.Errorf("--%s: there is no such flag", name)
 }
 
-// nearest is the flag whose name takes the fewest edits to reach, or nothing when that would be a guess: more than a
-// third of the letters.
-func nearest(flags *pflag.FlagSet, name string) string {
-	best, least := "", len(name)/3+1
-	flags.VisitAll(func(flag *pflag.Flag) {
-		if d := distance(name, flag.Name); d < least && !flag.Hidden {
-			best, least = flag.Name, d
-		}
-	})
-	return best
-}
-
-// distance is how many letters must be put in, left out or exchanged to make b of a (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+// visible yields the names of the flags that help shows.
+func visible(flags *pflag.FlagSet) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		more := true
+		flags.VisitAll(func(flag *pflag.Flag) {
+			more = more && (flag.Hidden || yield(flag.Name))
+		})
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			exchange := diagonal
-			if a[i] != b[j] {
-				exchange++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(exchange, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+
+	"sallyport/spelling"
 )
 
 // A field of a Kubernetes struct as manifests write it.
@@ -88,40 +90,13 @@ func (s schemas) under(t reflect.Type, name string) string {
 
 // nearest is the known field most like a name that is unknown, or "" when none is alike.
 func (s schemas) nearest(t reflect.Type, name string) string {
-	best, least := "", 1+max(1, len(name)/3)
-	for _, f := range s.of(t) {
-		if d := distance(strings.ToLower(name), strings.ToLower(f.name)); d < least {
-			best, least = f.name, d
-		}
-	}
-	return best
-}
-
-// distance is how many letters must be put in, left out, replaced or swapped with their neighbour to make a of b
-// (optimal string alignment). Names longer than any field are not alike to any.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	var before, above, row [65]int
-	for j := range len(b) + 1 {
-		above[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
+	return spelling.Nearest(name, func(yield func(string) bool) {
+		for _, f := range s.of(t) {
+			if !yield(f.name) {
+				return
 			}
 		}
-		before, above = above, row
-	}
-	return above[len(b)]
+	})
 }
 
 // names lists the fields of an object for a message.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"sallyport/spelling"
+
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -127,7 +129,7 @@ func likeKind(apiVersion, name string) *kind {
 	for i := range kinds {
 		k := &kinds[i]
 		own := slices.ContainsFunc(k.versions, func(v version) bool { return v.apiVersion == apiVersion })
-		if own && distance(strings.ToLower(k.name), strings.ToLower(name)) <= 1 {
+		if own && spelling.Slips(k.name, name) <= 1 {
 			return k
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"sallyport/spelling"
 )
 
 // snippetsRefused is why no annotation that ends in -snippet is ever read.
@@ -38,7 +40,7 @@ func (a *Annotations) explain(name string) (Reason, string) {
 	case slices.Contains(nginxNames, name):
 		return Unsupported, "this annotation of ingress-nginx is not supported yet"
 	}
-	if near := nearest(name, a.known()); near != "" {
+	if near := spelling.Nearest(name, slices.Values(a.known())); near != "" {
 		return UnknownName, fmt.Sprintf("no annotation has this name; did you mean %s?", near)
 	}
 	return UnknownName, "no annotation has this name"
@@ -82,40 +84,4 @@ func guards(name string) bool {
 		}
 	}
 	return false
-}
-
-// nearest is the name that is the fewest changed letters away, or "" when none is near enough to be meant.
-func nearest(name string, names []string) string {
-	best, distance := "", max(2, len(name)/4)+1
-	for _, candidate := range names {
-		if d := editDistance(name, candidate, distance); d < distance {
-			best, distance = candidate, d
-		}
-	}
-	return best
-}
-
-// editDistance is the number of letters to insert, remove or change to make b of a (Levenshtein); at least limit when
-// it is more than that.
-func editDistance(a, b string, limit int) int {
-	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
