@@ -16,6 +16,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -26,11 +27,13 @@ type apiServer struct {
 	*httptest.Server
 	mu        sync.Mutex // guards all below
 	history   []change
-	forgotten int           // versions up to this one can no longer be watched from
+	losing    bool          // changes are being lost
+	forgotten int           // versions before this one can no longer be watched from
 	more      chan struct{} // closed when the history has grown
 	forbidden string        // a resource that may not be listed
 	away      bool
 	asked     []string // requests
+	gone      int      // how often a watch could not be resumed
 
 	knocks chan struct{} // one for a request that came while the server was away
 }
@@ -41,7 +44,13 @@ type change struct {
 	resource  string
 	namespace string
 	name      string
+	fields    fields.Set // that can be selected by
 	object    json.RawMessage
+}
+
+// in says whether a request for a resource, of one namespace or all, gets the object.
+func (c change) in(resource, namespace string, selector fields.Selector) bool {
+	return c.resource == resource && (namespace == "" || namespace == c.namespace) && selector.Matches(c.fields)
 }
 
 func newAPIServer(t *testing.T) *apiServer {
@@ -81,6 +90,10 @@ func (a *apiServer) record(kind string, o client.Object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := change{kind: kind, resource: resourceOf(o), namespace: o.GetNamespace(), name: o.GetName()}
+	c.fields = fields.Set{"metadata.name": c.name}
+	if secret, ok := o.(*corev1.Secret); ok {
+		c.fields["type"] = string(secret.Type)
+	}
 	if kind == "" {
 		c.kind = "ADDED"
 		if _, there := a.state(c.resource)[c.namespace+"/"+c.name]; there {
@@ -121,25 +134,30 @@ func resourceOf(o client.Object) string {
 }
 
 // state is the objects of a resource as they are now. The mutex is held.
-func (a *apiServer) state(resource string) map[string]json.RawMessage {
-	state := make(map[string]json.RawMessage)
+func (a *apiServer) state(resource string) map[string]change {
+	state := make(map[string]change)
 	for _, c := range a.history {
 		switch {
 		case c.resource != resource:
 		case c.kind == "DELETED":
 			delete(state, c.namespace+"/"+c.name)
 		default:
-			state[c.namespace+"/"+c.name] = c.object
+			state[c.namespace+"/"+c.name] = c
 		}
 	}
 	return state
 }
 
-// forget makes every watch that is resumed from now on answer 410 Gone.
-func (a *apiServer) forget() {
+// lose makes changes that no watch tells of: all end, as they do every few minutes, and whoever wants to resume one is
+// answered 410 Gone.
+func (a *apiServer) lose(changes func()) {
+	a.mu.Lock()
+	a.losing = true
+	a.mu.Unlock()
+	changes()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.forgotten = len(a.history)
+	a.losing, a.forgotten = false, len(a.history)
 }
 
 // leave breaks every connection and refuses new ones until comeBack.
@@ -154,6 +172,13 @@ func (a *apiServer) comeBack() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.away = false
+}
+
+// timesGone is how often a watch could not be resumed.
+func (a *apiServer) timesGone() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.gone
 }
 
 func (a *apiServer) requests() string {
@@ -198,12 +223,18 @@ func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message
 // objects answers list and watch.
 func (a *apiServer) objects(w http.ResponseWriter, r *http.Request, resource, namespace string) {
 	query := r.URL.Query()
+	selector, err := fields.ParseSelector(query.Get("fieldSelector"))
+	if err != nil {
+		refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	from, _ := strconv.Atoi(query.Get("resourceVersion"))
 	a.mu.Lock()
-	now, forgotten := len(a.history), a.forgotten
-	var items []json.RawMessage
-	for key, object := range a.state(resource) {
-		if namespace == "" || strings.HasPrefix(key, namespace+"/") {
-			items = append(items, object)
+	now, gone := len(a.history), a.losing || from < a.forgotten
+	items := []json.RawMessage{}
+	for _, c := range a.state(resource) {
+		if c.in(resource, namespace, selector) {
+			items = append(items, c.object)
 		}
 	}
 	a.mu.Unlock()
@@ -213,29 +244,35 @@ func (a *apiServer) objects(w http.ResponseWriter, r *http.Request, resource, na
 		})
 		return
 	}
-	from, _ := strconv.Atoi(query.Get("resourceVersion"))
 	if query.Get("sendInitialEvents") == "true" {
 		for _, item := range items {
 			send(w, "ADDED", item)
 		}
 		send(w, "BOOKMARK", bookmark(resource, now))
 		from = now
-	} else if from < forgotten {
+	} else if gone {
+		a.mu.Lock()
+		a.gone++
+		a.mu.Unlock()
 		refuse(w, http.StatusGone, metav1.StatusReasonExpired, "too old resource version")
 		return
 	}
-	a.watch(w, r, resource, namespace, from)
+	a.watch(w, r, from, func(c change) bool { return c.in(resource, namespace, selector) })
 }
 
-func (a *apiServer) watch(w http.ResponseWriter, r *http.Request, resource, namespace string, from int) {
+func (a *apiServer) watch(w http.ResponseWriter, r *http.Request, from int, wanted func(change) bool) {
 	w.(http.Flusher).Flush()
 	for {
 		a.mu.Lock()
+		if a.losing || from < a.forgotten {
+			a.mu.Unlock()
+			return
+		}
 		news, more := a.history[from:], a.more
 		from = len(a.history)
 		a.mu.Unlock()
 		for _, c := range news {
-			if c.resource == resource && (namespace == "" || namespace == c.namespace) {
+			if wanted(c) {
 				send(w, c.kind, c.object)
 			}
 		}

@@ -19,7 +19,8 @@
 //
 // # What is not held
 //
-// Secrets of other types than kubernetes.io/tls, v1 Endpoints, managed fields and kubectl's last-applied annotation.
+// v1 Endpoints, managed fields, kubectl's last-applied annotation, and Secrets of other types than kubernetes.io/tls but
+// the few that are named: those are followed one by one, see [Options] and secrets.go.
 //
 // # What it does not do
 //
@@ -58,6 +59,8 @@ type Options struct {
 	// NamespaceSelector restricts the Ingresses to those of namespaces with matching labels, as they change. Nil or empty:
 	// all.
 	NamespaceSelector labels.Selector
+	// Secrets are held whatever their type and namespace, although no Ingress names them: that of the default certificate.
+	Secrets []controller.Key
 	// Log gets what client libraries say too. Nil: slog.Default().
 	Log *slog.Logger
 }
@@ -69,12 +72,18 @@ const (
 
 // A Source is the objects of a cluster.
 type Source struct {
-	cache    cache.Cache
-	kinds    []client.Object
-	chosen   *chosen // nil: every namespace
-	log      *slog.Logger
-	synced   atomic.Bool
-	snapshot controller.Snapshot // used by the goroutine of feed alone
+	config       *rest.Config
+	cacheOptions cache.Options
+	cache        cache.Cache
+	kinds        []client.Object
+	log          *slog.Logger
+	synced       atomic.Bool
+
+	// Used by the goroutine of feed alone.
+	snapshot  controller.Snapshot
+	chosen    *chosen // nil: every namespace
+	secrets   *secrets
+	following sync.WaitGroup // the followers of secrets
 
 	mu    sync.Mutex // guards dirty
 	dirty map[controller.Ref]client.Object
@@ -91,10 +100,12 @@ func New(o Options) (*Source, error) {
 		return nil, err
 	}
 	s := &Source{
-		log:   o.Log,
-		kinds: kinds(o),
-		dirty: make(map[controller.Ref]client.Object),
-		wake:  make(chan struct{}, 1),
+		config:  config,
+		log:     o.Log,
+		kinds:   kinds(o),
+		secrets: newSecrets(o.Secrets),
+		dirty:   make(map[controller.Ref]client.Object),
+		wake:    make(chan struct{}, 1),
 	}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -103,8 +114,11 @@ func New(o Options) (*Source, error) {
 		s.chosen = newChosen(o.NamespaceSelector)
 	}
 	bridgeLogs(s.log)
-	s.cache, err = cache.New(config, s.cacheOptions(o))
-	if err != nil {
+	s.cacheOptions = s.newCacheOptions(o)
+	if s.cacheOptions.HTTPClient, err = rest.HTTPClientFor(config); err != nil {
+		return nil, fmt.Errorf("read how to reach the cluster: %w", err)
+	}
+	if s.cache, err = cache.New(config, s.cacheOptions); err != nil {
 		return nil, fmt.Errorf("prepare to read the cluster: %w", err)
 	}
 	return s, nil
@@ -150,7 +164,7 @@ func (s *Source) Run(ctx context.Context, changed func(*controller.Snapshot)) er
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", object, err)
 		}
-		registration, err := informer.AddEventHandler(s.handler())
+		registration, err := informer.AddEventHandler(handler(s.note))
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", object, err)
 		}

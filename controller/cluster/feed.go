@@ -11,30 +11,46 @@ import (
 	"sallyport/controller"
 )
 
-// handler notes every event by its object; a nil object is one that was deleted.
-func (s *Source) handler() toolscache.ResourceEventHandler {
+// handler calls note with every object that is another version now, nil when it was deleted.
+func handler(note func(controller.Ref, client.Object)) toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { s.note(object, false) },
-		UpdateFunc: func(_, object any) { s.note(object, false) },
-		DeleteFunc: func(object any) { s.note(object, true) },
+		AddFunc: func(event any) {
+			if object, ok := event.(client.Object); ok {
+				note(refOf(object), object)
+			}
+		},
+		UpdateFunc: func(before, event any) {
+			if object, ok := event.(client.Object); ok && !sameVersion(before, object) {
+				note(refOf(object), object)
+			}
+		},
+		DeleteFunc: func(event any) {
+			if unknown, ok := event.(toolscache.DeletedFinalStateUnknown); ok {
+				event = unknown.Obj // the deletion itself was missed; this is how it was before
+			}
+			if object, ok := event.(client.Object); ok {
+				note(refOf(object), nil)
+			}
+		},
 	}
 }
 
-func (s *Source) note(event any, deleted bool) {
-	if unknown, ok := event.(toolscache.DeletedFinalStateUnknown); ok {
-		event = unknown.Obj // the deletion itself was missed; this is how it was before
-	}
-	object, ok := event.(client.Object)
-	if !ok {
-		return
-	}
-	ref := refOf(object)
-	if deleted {
-		object = nil
-	}
+// sameVersion says that nothing happened to an object: a list that is read anew, because a watch could not be resumed,
+// makes an event of each object in it, and would have everything built again.
+func sameVersion(before any, now client.Object) bool {
+	old, ok := before.(client.Object)
+	return ok && old.GetUID() == now.GetUID() && old.GetResourceVersion() == now.GetResourceVersion()
+}
+
+func (s *Source) note(ref controller.Ref, object client.Object) {
 	s.mu.Lock()
 	s.dirty[ref] = object
 	s.mu.Unlock()
+	s.awake()
+}
+
+// awake lets feed know that something changed.
+func (s *Source) awake() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -48,11 +64,16 @@ func refOf(object client.Object) controller.Ref {
 
 // feed hands the snapshot over: once when everything has been read, then after every burst.
 func (s *Source) feed(ctx context.Context, changed func(*controller.Snapshot)) {
-	s.apply()
+	defer s.following.Wait()
+	s.apply(ctx)
+	if !s.awaitFollowers(ctx) {
+		return
+	}
+	s.apply(ctx)
 	s.synced.Store(true)
 	changed(&s.snapshot)
 	for s.awaitBurst(ctx) {
-		if s.apply() {
+		if s.apply(ctx) {
 			changed(&s.snapshot)
 		}
 	}
@@ -86,7 +107,7 @@ func (s *Source) awaitBurst(ctx context.Context) bool {
 }
 
 // apply brings the snapshot up to date and reports whether that changed anything.
-func (s *Source) apply() bool {
+func (s *Source) apply(ctx context.Context) bool {
 	s.mu.Lock()
 	dirty := s.dirty
 	s.dirty = make(map[controller.Ref]client.Object)
@@ -94,6 +115,8 @@ func (s *Source) apply() bool {
 	if s.chosen != nil {
 		s.chosen.filter(dirty)
 	}
+	s.secrets.filter(dirty)
+	s.followSecrets(ctx)
 	changed := false
 	for ref, object := range dirty {
 		if object == nil {

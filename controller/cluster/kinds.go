@@ -33,7 +33,7 @@ func Permissions() []Permission {
 		{"networking.k8s.io", "ingressclasses", read, "which Ingresses are ours"},
 		{"", "services", read, "the ports that Ingresses name"},
 		{"discovery.k8s.io", "endpointslices", read, "the Pods behind a Service"},
-		{"", "secrets", read, "certificates; only those of type kubernetes.io/tls are listed"},
+		{"", "secrets", read, "certificates; those of type kubernetes.io/tls, and others by name"},
 		{"", "namespaces", read, "their labels, for --watch-namespace-selector"},
 	}
 }
@@ -50,8 +50,8 @@ func kinds(o Options) []client.Object {
 	return kinds
 }
 
-// cacheOptions make a cache that holds what is served, and no more.
-func (s *Source) cacheOptions(o Options) cache.Options {
+// newCacheOptions make a cache that holds what is served, and no more.
+func (s *Source) newCacheOptions(o Options) cache.Options {
 	shared := true // nobody changes an object of the cache
 	options := cache.Options{
 		Scheme:                       scheme.Scheme,

@@ -37,7 +37,9 @@ func (c *chosen) filter(dirty map[controller.Ref]client.Object) {
 		if now == c.matching[ref.Name] {
 			continue
 		}
-		c.matching[ref.Name] = now
+		if c.matching[ref.Name] = now; !now {
+			delete(c.matching, ref.Name)
+		}
 		for ingress, version := range c.ingresses[ref.Name] {
 			if !now {
 				version = nil
@@ -50,7 +52,9 @@ func (c *chosen) filter(dirty map[controller.Ref]client.Object) {
 func (c *chosen) note(ref controller.Ref, object client.Object) {
 	in := c.ingresses[ref.Namespace]
 	if object == nil {
-		delete(in, ref)
+		if delete(in, ref); len(in) == 0 {
+			delete(c.ingresses, ref.Namespace)
+		}
 		return
 	}
 	if in == nil {

@@ -1,0 +1,236 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"sallyport/controller"
+)
+
+// Most Secrets of a cluster are none of our business: passwords, tokens, the history of Helm releases. Those of type
+// kubernetes.io/tls come from one informer. A Secret of another type may hold a certificate too, when somebody made it
+// with `kubectl create secret generic`; one that is named, but is not among those of that type, is followed alone: by a
+// watch for its name, as a kubelet does for the Secrets of its Pods. It ends when nobody names the Secret any more, or when
+// it turns up with the usual type.
+//
+//	Ingress a/shop names Secret a/shop-tls    not there                  → a watch for the name
+//	a/shop-tls is made, type Opaque           the watch says so          → it is in the snapshot
+//	it is replaced by one of type tls         the informer says so too   → the watch ends
+type secrets struct {
+	typed     map[controller.Ref]client.Object               // those of type kubernetes.io/tls
+	followed  map[controller.Ref]client.Object               // what the followers found
+	names     map[controller.Ref][]controller.Ref            // the Secrets that an Ingress names
+	named     map[controller.Ref]map[controller.Ref]struct{} // the Ingresses that name a Secret; the zero Ref is Options
+	waiting   map[controller.Ref]struct{}                    // to be followed as soon as there is room
+	followers map[controller.Ref]*follower
+	limit     int  // of followers
+	full      bool // there was no room for all that wait, and this has been told
+
+	mu    sync.Mutex // guards found, and ended of every follower
+	found map[controller.Ref]client.Object
+}
+
+// maxFollowers, because each costs a stream of a connection to the API server, and whoever may make Ingresses may name any
+// number of Secrets that do not exist.
+const maxFollowers = 1000
+
+// A follower is the watch of one Secret.
+type follower struct {
+	stop   context.CancelFunc
+	synced toolscache.InformerSynced
+	ended  bool // what it still has to say does not count
+}
+
+func newSecrets(always []controller.Key) *secrets {
+	c := &secrets{
+		typed:     make(map[controller.Ref]client.Object),
+		followed:  make(map[controller.Ref]client.Object),
+		names:     make(map[controller.Ref][]controller.Ref),
+		named:     make(map[controller.Ref]map[controller.Ref]struct{}),
+		waiting:   make(map[controller.Ref]struct{}),
+		followers: make(map[controller.Ref]*follower),
+		limit:     maxFollowers,
+		found:     make(map[controller.Ref]client.Object),
+	}
+	for _, key := range always {
+		ref := secretRef(key.Namespace, key.Name)
+		c.named[ref] = map[controller.Ref]struct{}{{}: {}}
+		c.waiting[ref] = struct{}{}
+	}
+	return c
+}
+
+func secretRef(namespace, name string) controller.Ref {
+	return controller.Ref{Kind: "Secret", Namespace: namespace, Name: name}
+}
+
+// secretsOf are the Secrets that an Ingress names, whatever their type. A nil Ingress names none.
+func secretsOf(object client.Object) []controller.Ref {
+	ingress, ok := object.(*networkingv1.Ingress)
+	if !ok {
+		return nil
+	}
+	var refs []controller.Ref
+	for _, entry := range ingress.Spec.TLS {
+		if entry.SecretName != "" {
+			refs = append(refs, secretRef(ingress.Namespace, entry.SecretName))
+		}
+	}
+	return refs
+}
+
+// filter completes changes by what the followers found, and notes who names which Secret.
+func (c *secrets) filter(dirty map[controller.Ref]client.Object) {
+	touched := make(map[controller.Ref]struct{})
+	for ref, object := range dirty {
+		switch ref.Kind {
+		case "Ingress":
+			c.link(ref, secretsOf(object), touched)
+		case "Secret":
+			put(c.typed, ref, object)
+			touched[ref] = struct{}{}
+		}
+	}
+	c.mu.Lock()
+	for ref, object := range c.found {
+		put(c.followed, ref, object)
+		touched[ref] = struct{}{}
+	}
+	clear(c.found)
+	c.mu.Unlock()
+	for ref := range touched {
+		c.reconsider(ref)
+		if dirty[ref] = c.typed[ref]; dirty[ref] == nil {
+			dirty[ref] = c.followed[ref]
+		}
+	}
+}
+
+func put(objects map[controller.Ref]client.Object, ref controller.Ref, object client.Object) {
+	if object == nil {
+		delete(objects, ref)
+	} else {
+		objects[ref] = object
+	}
+}
+
+// link notes that an Ingress names these Secrets and no others.
+func (c *secrets) link(ingress controller.Ref, now []controller.Ref, touched map[controller.Ref]struct{}) {
+	for _, secret := range c.names[ingress] {
+		touched[secret] = struct{}{}
+		delete(c.named[secret], ingress)
+		if len(c.named[secret]) == 0 {
+			delete(c.named, secret)
+		}
+	}
+	for _, secret := range now {
+		touched[secret] = struct{}{}
+		if c.named[secret] == nil {
+			c.named[secret] = make(map[controller.Ref]struct{})
+		}
+		c.named[secret][ingress] = struct{}{}
+	}
+	if c.names[ingress] = now; len(now) == 0 {
+		delete(c.names, ingress)
+	}
+}
+
+// reconsider decides whether a Secret is to be followed.
+func (c *secrets) reconsider(ref controller.Ref) {
+	f := c.followers[ref]
+	switch wanted := c.named[ref] != nil && c.typed[ref] == nil; {
+	case wanted && f == nil:
+		c.waiting[ref] = struct{}{}
+	case !wanted:
+		delete(c.waiting, ref)
+		if f != nil {
+			c.end(ref, f)
+		}
+	}
+}
+
+// end stops a follower without waiting for it.
+func (c *secrets) end(ref controller.Ref, f *follower) {
+	c.mu.Lock()
+	f.ended = true
+	delete(c.found, ref)
+	c.mu.Unlock()
+	f.stop()
+	delete(c.followers, ref)
+	delete(c.followed, ref)
+}
+
+// followSecrets starts to follow those that wait for it, as far as there is room.
+func (s *Source) followSecrets(ctx context.Context) {
+	c := s.secrets
+	for ref := range c.waiting {
+		if len(c.followers) >= c.limit {
+			if !c.full {
+				s.log.Warn("more Secrets are named than are watched by name, which those are that are missing or not of type kubernetes.io/tls",
+					"limit", c.limit, "unread", len(c.waiting), "secret", ref.String())
+			}
+			c.full = true
+			return
+		}
+		delete(c.waiting, ref)
+		f, err := s.follow(ctx, ref)
+		if err != nil {
+			s.log.Error("a Secret cannot be watched", "secret", ref.String(), "err", err)
+			continue
+		}
+		c.followers[ref] = f
+	}
+	c.full = false
+}
+
+// follow watches one Secret.
+func (s *Source) follow(ctx context.Context, ref controller.Ref) (*follower, error) {
+	options := s.cacheOptions
+	options.DefaultNamespaces = map[string]cache.Config{ref.Namespace: {}}
+	options.ByObject = nil
+	options.DefaultFieldSelector = fields.OneTermEqualSelector("metadata.name", ref.Name)
+	one, err := cache.New(s.config, options)
+	if err != nil {
+		return nil, err
+	}
+	informer, err := one.GetInformer(ctx, new(corev1.Secret), cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, err
+	}
+	f := new(follower)
+	registration, err := informer.AddEventHandler(handler(func(ref controller.Ref, object client.Object) {
+		s.secrets.mu.Lock()
+		if !f.ended {
+			s.secrets.found[ref] = object
+		}
+		s.secrets.mu.Unlock()
+		s.awake()
+	}))
+	if err != nil {
+		return nil, err
+	}
+	f.synced = registration.HasSynced
+	ctx, f.stop = context.WithCancel(ctx)
+	s.following.Go(func() {
+		if err := one.Start(ctx); err != nil {
+			s.log.Error("a Secret is no longer watched", "secret", ref.String(), "err", err)
+		}
+	})
+	return f, nil
+}
+
+// awaitFollowers waits until every Secret that is followed has been looked for once, and returns false when ctx ends first.
+func (s *Source) awaitFollowers(ctx context.Context) bool {
+	var complete []toolscache.InformerSynced
+	for _, f := range s.secrets.followers {
+		complete = append(complete, f.synced)
+	}
+	return toolscache.WaitForCacheSync(ctx.Done(), complete...)
+}
