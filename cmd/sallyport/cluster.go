@@ -30,10 +30,15 @@ func openCluster(c config.Config, log *slog.Logger) (source, error) {
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--watch-namespace-selector: %q is not a label selector: %w", c.WatchNamespaceSelector, err)}
 	}
+	var secrets []controller.Key
+	if c.DefaultSSLCertificate != (config.Name{}) {
+		secrets = append(secrets, controller.Key(c.DefaultSSLCertificate))
+	}
 	from, err := cluster.New(cluster.Options{
 		Kubeconfig:        c.Kubeconfig,
 		Namespaces:        c.WatchNamespaces,
 		NamespaceSelector: selector,
+		Secrets:           secrets,
 		Log:               log,
 	})
 	if err != nil {
