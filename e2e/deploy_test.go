@@ -73,8 +73,9 @@ func only[T runtime.Object](t *testing.T, objects []runtime.Object) T {
 
 func TestDeployedPodIsRestricted(t *testing.T) {
 	objects := render(t, "../deploy")
-	pod := only[*appsv1.Deployment](t, objects).Spec.Template.Spec
-	for _, violation := range restricted(&pod) {
+	template := only[*appsv1.Deployment](t, objects).Spec.Template
+	pod := template.Spec
+	for _, violation := range restricted(&pod, template.Annotations) {
 		t.Error(violation)
 	}
 	container := pod.Containers[0]
@@ -93,7 +94,11 @@ func TestDeployedPodIsRestricted(t *testing.T) {
 
 // TestRestrictedStandardIsChecked breaks one control at a time: each must be found.
 func TestRestrictedStandardIsChecked(t *testing.T) {
-	yes, root := true, int64(0)
+	deployed := only[*appsv1.Deployment](t, render(t, "../deploy")).Spec.Template.Spec
+	if got := restricted(&deployed, map[string]string{"container.apparmor.security.beta.kubernetes.io/sallyport": "unconfined"}); len(got) != 1 {
+		t.Errorf("annotation: violations are %q, want one", got)
+	}
+	yes, no, root := true, false, int64(0)
 	procMount := corev1.UnmaskedProcMount
 	for name, breakIt := range map[string]func(*corev1.PodSpec){
 		"hostNetwork": func(p *corev1.PodSpec) { p.HostNetwork = true },
@@ -125,18 +130,39 @@ func TestRestrictedStandardIsChecked(t *testing.T) {
 		"escalation":   func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.AllowPrivilegeEscalation = nil },
 		"runAsNonRoot": func(p *corev1.PodSpec) { p.SecurityContext.RunAsNonRoot = nil },
 		"runAsUser":    func(p *corev1.PodSpec) { p.SecurityContext.RunAsUser = &root },
+		"container: HostProcess": func(p *corev1.PodSpec) {
+			container(p).WindowsOptions = &corev1.WindowsSecurityContextOptions{HostProcess: &yes}
+		},
+		"container: SELinux": func(p *corev1.PodSpec) { container(p).SELinuxOptions = &corev1.SELinuxOptions{Role: "r"} },
+		"container: AppArmor": func(p *corev1.PodSpec) {
+			container(p).AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+		},
+		"container: seccomp": func(p *corev1.PodSpec) {
+			container(p).SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+		},
+		"container: runAsNonRoot": func(p *corev1.PodSpec) { container(p).RunAsNonRoot = &no },
+		"container: runAsUser":    func(p *corev1.PodSpec) { container(p).RunAsUser = &root },
+		"container: none":         func(p *corev1.PodSpec) { p.Containers[0].SecurityContext = nil },
+		"init container":          func(p *corev1.PodSpec) { p.InitContainers = []corev1.Container{{Name: "init"}} },
+		"ephemeral container":     func(p *corev1.PodSpec) { p.EphemeralContainers = []corev1.EphemeralContainer{{}} },
+		"probe of another host":   func(p *corev1.PodSpec) { p.Containers[0].LivenessProbe.HTTPGet.Host = "192.0.2.1" },
+		"hook to another host": func(p *corev1.PodSpec) {
+			p.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{HTTPGet: &corev1.HTTPGetAction{Host: "192.0.2.1"}}}
+		},
 	} {
-		pod := only[*appsv1.Deployment](t, render(t, "../deploy")).Spec.Template.Spec
-		breakIt(&pod)
-		if len(restricted(&pod)) != 1 {
-			t.Errorf("%s: violations are %q, want one", name, restricted(&pod))
+		pod := deployed.DeepCopy()
+		breakIt(pod)
+		if got := restricted(pod, nil); len(got) != 1 {
+			t.Errorf("%s: violations are %q, want one", name, got)
 		}
 	}
 }
 
+func container(p *corev1.PodSpec) *corev1.SecurityContext { return p.Containers[0].SecurityContext }
+
 // restricted lists how a pod violates the restricted Pod Security Standard, control by control
 // (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
-func restricted(pod *corev1.PodSpec) (violations []string) {
+func restricted(pod *corev1.PodSpec, annotations map[string]string) (violations []string) {
 	violate := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
 	s := pod.SecurityContext
 	if s == nil {
@@ -145,17 +171,16 @@ func restricted(pod *corev1.PodSpec) (violations []string) {
 	if pod.HostNetwork || pod.HostPID || pod.HostIPC {
 		violate("the pod shares a namespace of the host")
 	}
-	if s.WindowsOptions != nil && s.WindowsOptions.HostProcess != nil && *s.WindowsOptions.HostProcess {
-		violate("the pod is a HostProcess pod")
+	for _, v := range confinement(s.WindowsOptions, s.SELinuxOptions, s.AppArmorProfile, s.SeccompProfile) {
+		violate("the pod: %s", v)
 	}
-	if s.AppArmorProfile != nil && s.AppArmorProfile.Type == corev1.AppArmorProfileTypeUnconfined {
-		violate("AppArmor is unconfined")
+	if s.SeccompProfile == nil {
+		violate("seccomp is not set, want RuntimeDefault or Localhost")
 	}
-	if o := s.SELinuxOptions; o != nil && (o.User != "" || o.Role != "" || !slices.Contains([]string{"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"}, o.Type)) {
-		violate("SELinux options are %v", o)
-	}
-	if s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault && s.SeccompProfile.Type != corev1.SeccompProfileTypeLocalhost {
-		violate("seccomp is %v, want RuntimeDefault or Localhost", s.SeccompProfile)
+	for key, value := range annotations {
+		if strings.HasPrefix(key, "container.apparmor.security.beta.kubernetes.io/") && value == "unconfined" {
+			violate("AppArmor is unconfined by the annotation %s", key)
+		}
 	}
 	for _, sysctl := range s.Sysctls {
 		violate("sysctl %s is set", sysctl.Name)
@@ -173,8 +198,30 @@ func restricted(pod *corev1.PodSpec) (violations []string) {
 			violate("volume %s is of a type that reaches the host", volume.Name)
 		}
 	}
-	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+	containers := slices.Concat(pod.InitContainers, pod.Containers)
+	for _, c := range pod.EphemeralContainers {
+		containers = append(containers, corev1.Container(c.EphemeralContainerCommon))
+	}
+	for _, c := range containers {
 		violations = append(violations, restrictedContainer(&c)...)
+	}
+	return violations
+}
+
+// confinement is what pods and containers may both say.
+func confinement(windows *corev1.WindowsSecurityContextOptions, selinux *corev1.SELinuxOptions, appArmor *corev1.AppArmorProfile, seccomp *corev1.SeccompProfile) (violations []string) {
+	violate := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
+	if windows != nil && windows.HostProcess != nil && *windows.HostProcess {
+		violate("is a HostProcess")
+	}
+	if o := selinux; o != nil && (o.User != "" || o.Role != "" || !slices.Contains([]string{"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"}, o.Type)) {
+		violate("SELinux options are %v", o)
+	}
+	if appArmor != nil && appArmor.Type == corev1.AppArmorProfileTypeUnconfined {
+		violate("AppArmor is unconfined")
+	}
+	if seccomp != nil && seccomp.Type != corev1.SeccompProfileTypeRuntimeDefault && seccomp.Type != corev1.SeccompProfileTypeLocalhost {
+		violate("seccomp is %v, want RuntimeDefault or Localhost", seccomp.Type)
 	}
 	return violations
 }
@@ -187,8 +234,16 @@ func restrictedContainer(c *corev1.Container) (violations []string) {
 	if s == nil {
 		return []string{"container " + c.Name + " has no securityContext"}
 	}
+	for _, v := range confinement(s.WindowsOptions, s.SELinuxOptions, s.AppArmorProfile, s.SeccompProfile) {
+		violate("%s", v)
+	}
 	if s.Privileged != nil && *s.Privileged {
 		violate("privileged")
+	}
+	for _, h := range handlers(c) {
+		if h.HTTPGet != nil && h.HTTPGet.Host != "" || h.TCPSocket != nil && h.TCPSocket.Host != "" {
+			violate("a probe or a hook asks another host")
+		}
 	}
 	if s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation {
 		violate("allowPrivilegeEscalation is not false")
@@ -210,6 +265,24 @@ func restrictedContainer(c *corev1.Container) (violations []string) {
 		}
 	}
 	return violations
+}
+
+// handlers are what the kubelet does to a container: its probes and hooks.
+func handlers(c *corev1.Container) (handlers []corev1.ProbeHandler) {
+	for _, p := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+		if p != nil {
+			handlers = append(handlers, p.ProbeHandler)
+		}
+	}
+	if c.Lifecycle == nil {
+		return handlers
+	}
+	for _, h := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+		if h != nil {
+			handlers = append(handlers, corev1.ProbeHandler{HTTPGet: h.HTTPGet, TCPSocket: h.TCPSocket})
+		}
+	}
+	return handlers
 }
 
 func TestDeployedPartsFitTogether(t *testing.T) {
