@@ -13,7 +13,8 @@ type body struct {
 	exchange *Exchange
 	deadline interface{ SetReadDeadline(time.Time) error } // nil: it has none
 	timeout  time.Duration
-	extended time.Time
+	extended time.Time   // HTTP/1: when the deadline was moved last
+	stall    *stall      // HTTP/2; nil: HTTP/1
 	stopped  atomic.Bool // somebody wants no more of it
 }
 
@@ -22,27 +23,46 @@ func (v *visit) watchBody(s *Server, w http.ResponseWriter, r *http.Request) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return
 	}
-	v.body.ReadCloser, v.body.exchange, v.body.timeout = r.Body, &v.exchange, s.bodyTimeout()
-	v.body.deadline, _ = w.(interface{ SetReadDeadline(time.Time) error })
-	r.Body = &v.body
+	b := &v.body
+	b.ReadCloser, b.exchange, b.timeout = r.Body, &v.exchange, s.bodyTimeout()
+	b.deadline, _ = w.(interface{ SetReadDeadline(time.Time) error })
+	if r.ProtoMajor > 1 && b.deadline != nil {
+		b.stall = &stall{after: b.timeout, end: func() { b.deadline.SetReadDeadline(past) }}
+	}
+	r.Body = b
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	if now := time.Now(); b.deadline != nil && now.Sub(b.extended) > min(extendEvery, b.timeout/2) {
-		b.extended = now
-		b.deadline.SetReadDeadline(now.Add(b.timeout))
-		if b.stopped.Load() { // before the deadline was moved, or while it was
-			b.deadline.SetReadDeadline(past)
-		}
+	switch {
+	case b.stall != nil:
+		b.stall.wait()
+	case b.deadline != nil:
+		b.extend()
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.exchange.Received += int64(n)
-	if err != nil && b.deadline != nil {
+	switch {
+	case b.stall != nil:
+		b.stall.done()
+	case b.deadline != nil && err != nil:
 		// The body is over, the answer may take long, and net/http reads on to notice a client that leaves: with the
 		// deadline still set it would take every client for gone after a while.
 		b.deadline.SetReadDeadline(time.Time{})
 	}
 	return n, err
+}
+
+// extend gives the client another while, where its last one is partly over.
+func (b *body) extend() {
+	now := time.Now()
+	if now.Sub(b.extended) <= min(extendEvery, b.timeout/2) {
+		return
+	}
+	b.extended = now
+	b.deadline.SetReadDeadline(now.Add(b.timeout))
+	if b.stopped.Load() { // before the deadline was moved, or while it was
+		b.deadline.SetReadDeadline(past)
+	}
 }
 
 var past = time.Unix(1, 0)
@@ -54,4 +74,11 @@ func (b *body) stop() error {
 	}
 	b.stopped.Store(true)
 	return b.deadline.SetReadDeadline(past)
+}
+
+// end is called when the handler has returned.
+func (b *body) end() {
+	if b.stall != nil {
+		b.stall.close()
+	}
 }

@@ -96,6 +96,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := &v.exchange
 	e.Start = time.Now()
 	e.Method, e.Scheme, e.Port = r.Method, d.scheme, d.port
+	e.multiplexed = r.ProtoMajor > 1
 	r = With(r, e)
 	v.response = response{ResponseWriter: w, exchange: e, server: s, body: &v.body}
 	v.watchBody(s, w, r)
@@ -163,6 +164,7 @@ func (s *Server) finish(v *visit, r *http.Request) {
 		e.Status = http.StatusOK // net/http writes it
 	}
 	v.response.end()
+	v.body.end()
 	v.tell(s, r)
 	if fault != nil {
 		panic(fault)

@@ -21,10 +21,11 @@ type response struct {
 	exchange *Exchange
 	server   *Server
 	body     *body
-	wrote    bool     // the head of the final answer is out
-	hijacked bool     // the connection is somebody else's
-	tunnel   net.Conn // the hijacked connection
-	extended time.Time
+	wrote    bool      // the head of the final answer is out
+	hijacked bool      // the connection is somebody else's
+	tunnel   net.Conn  // the hijacked connection
+	extended time.Time // HTTP/1: when the deadline was moved last
+	stall    *stall    // HTTP/2; nil: HTTP/1
 }
 
 // Unwrap is for http.ResponseController.
@@ -35,25 +36,28 @@ func (w *response) WriteHeader(status int) {
 		w.wrote = true
 		w.exchange.Status = status
 	}
-	w.extend()
+	w.wait()
 	w.ResponseWriter.WriteHeader(status)
+	w.done()
 }
 
 func (w *response) Write(p []byte) (int, error) {
 	if !w.wrote {
 		w.WriteHeader(http.StatusOK)
 	}
-	w.extend()
+	w.wait()
 	n, err := w.ResponseWriter.Write(p)
+	w.done()
 	w.exchange.Sent += int64(n)
 	return n, err
 }
 
 func (w *response) Flush() {
-	w.extend()
+	w.wait()
 	if f, ok := w.ResponseWriter.(http.Flusher); ok {
 		f.Flush()
 	}
+	w.done()
 }
 
 // Hijack hands the connection over, as for a WebSocket. The handler must not return before it is done with it; until
@@ -81,11 +85,24 @@ func (w *response) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(w.ResponseWriter).SetReadDeadline(t)
 }
 
-// extend gives the client another while to take bytes.
-func (w *response) extend() {
-	if now := time.Now(); now.Sub(w.extended) > extendEvery {
+// wait is called before bytes go to the client, who has a while to take them, and done after.
+func (w *response) wait() {
+	if w.exchange.multiplexed {
+		if w.stall == nil {
+			w.stall = &stall{after: w.server.bodyTimeout(), end: func() { w.setDeadline(past) }}
+		}
+		w.stall.wait()
+		return
+	}
+	if now := time.Now(); now.Sub(w.extended) > min(extendEvery, w.server.bodyTimeout()/2) {
 		w.extended = now
 		w.setDeadline(now.Add(w.server.bodyTimeout()))
+	}
+}
+
+func (w *response) done() {
+	if w.stall != nil {
+		w.stall.done()
 	}
 }
 
@@ -101,6 +118,8 @@ func (w *response) end() {
 	switch {
 	case w.hijacked:
 		w.server.life.leave(w.tunnel)
+	case w.stall != nil:
+		w.stall.close()
 	case !w.extended.IsZero():
 		w.setDeadline(time.Now().Add(w.server.bodyTimeout() + idleTimeout + finishTimeout))
 	}
