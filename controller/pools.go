@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +56,17 @@ func (b *Builder) updatePools(s *Snapshot, w *work) {
 		}
 		var addresses []netip.AddrPort
 		addresses, p.problems = b.options.endpointsOf(s, id)
+		if service := s.Service(Key{id.Namespace, id.Service}); service != nil && service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
+			p.problems = append(p.problems, withoutAffinity(service, id))
+		}
 		b.options.Pools.Get(id).Set(addresses)
+	}
+}
+
+func withoutAffinity(service *corev1.Service, id upstream.ID) Problem {
+	return Problem{
+		Object: Ref{"Service", service.Namespace, service.Name}, Severity: Warning, Reason: ReasonUnsupportedField, Field: "spec.sessionAffinity",
+		Message: fmt.Sprintf("%q is not supported yet; the requests of port %q go to all endpoints in turn", service.Spec.SessionAffinity, id.Port),
 	}
 }
 

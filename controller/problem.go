@@ -101,6 +101,7 @@ const (
 	ReasonPortNotFound          = "PortNotFound"
 	ReasonUnsupportedBackend    = "UnsupportedBackend"
 	ReasonNoEndpoints           = "NoEndpoints"
+	ReasonUnsupportedField      = "UnsupportedField" // asks for something that is not done
 	ReasonSecretNotFound        = "SecretNotFound"
 	ReasonBadCertificate        = "BadCertificate"
 	ReasonHostNotCovered        = "HostNotCovered" // by the certificate

@@ -201,3 +201,17 @@ func TestMapReplacesEndpoints(t *testing.T) {
 		})
 	}
 }
+
+func TestClientAffinityIsNotPassedOverInSilence(t *testing.T) {
+	s := snapshotOf(t, backendOf("number: 80"), `
+kind: Service
+metadata: {name: web}
+spec: {sessionAffinity: ClientIP, ports: [{port: 80}]}
+---
+kind: EndpointSlice
+metadata: {name: web-1, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{port: 8080}]
+endpoints: [{addresses: [10.0.0.1]}]`)
+	wantProblems(t, NewBuilder(everyIngress()).Build(s).Problems, "warning Service default/web: spec.sessionAffinity: UnsupportedField")
+}
