@@ -216,9 +216,13 @@ func TestServerThatIsAwayChangesNothing(t *testing.T) {
 	if len(v.news) > 0 || !s.Synced() {
 		t.Errorf("the server went away: %d new snapshots, synced %t", len(v.news), s.Synced())
 	}
+	before := v.calls
 	a.put(ingress("x", "a", "2"))
 	a.comeBack()
 	v.until("x/a=2")
+	if v.calls != before+1 {
+		t.Errorf("one change while the server was away made %d snapshots", v.calls-before)
+	}
 }
 
 func TestSourceWaitsForServer(t *testing.T) {
