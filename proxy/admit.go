@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -14,8 +15,11 @@ func admit(e *Exchange, r *http.Request) (status int, reason Reason) {
 		}
 		return status, BadRequest
 	}
-	if fieldCount(r.Header) > maxFields {
+	if e.fields > maxFields {
 		return http.StatusRequestHeaderFieldsTooLarge, BadRequest
+	}
+	if r.ProtoMajor > 1 && !soundStream(r) {
+		return http.StatusBadRequest, BadRequest
 	}
 	var ok bool
 	switch {
@@ -74,12 +78,26 @@ func isToken(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
-func fieldCount(h http.Header) int {
-	n := 0
-	for _, values := range h {
-		n += len(values)
+// soundStream checks what net/http leaves open in a request of HTTP/2 (RFC 9113): whether Host names another host than
+// :authority (section 8.3.1), whether Content-Length is the one that the frames bear out (section 8.1.1), and whether
+// :path is a path (section 8.3.1). Whoever writes such a request as HTTP/1 lets two parties read two requests.
+func soundStream(r *http.Request) bool {
+	for _, host := range r.Header["Host"] {
+		if host != r.Host {
+			return false
+		}
 	}
-	return n
+	switch lengths := r.Header["Content-Length"]; len(lengths) {
+	case 0:
+	case 1:
+		n, err := strconv.ParseUint(lengths[0], 10, 63)
+		if err != nil || int64(n) != r.ContentLength {
+			return false
+		}
+	default:
+		return false
+	}
+	return r.RequestURI != "" && (r.RequestURI[0] == '/' || r.RequestURI == "*")
 }
 
 // originForm returns the target as path and query, or "*". An absolute target (RFC 9112 section 3.2.2) must be of the

@@ -1,9 +1,6 @@
 package proxy
 
-import (
-	"net/http"
-	"strings"
-)
+import "net/http"
 
 // Fail answers a request in the proxy's own name: a small plain page, or JSON when the client's Accept asks for it,
 // with the status, the reason and the request id. Nothing of the answer may have been written yet. Headers already set
@@ -19,7 +16,10 @@ func Fail(w http.ResponseWriter, r *http.Request, status int, reason Reason) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Request-Id", e.ID)
 	text := http.StatusText(status)
-	if strings.Contains(r.Header.Get("Accept"), "application/json") {
+	if status == StatusClientClosed {
+		text = "Client Closed Request"
+	}
+	if WantsJSON(r) {
 		header.Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		w.Write([]byte(`{"status":` + itoa(status) + `,"error":"` + text + `","reason":"` + string(reason) + `","requestId":"` + e.ID + "\"}\n"))

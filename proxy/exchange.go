@@ -42,6 +42,7 @@ type Exchange struct {
 	Sent     int64 // bytes of the answer's body
 	Status   int   // of the answer; 0 before its head was written; 499 when the client left first
 
+	fields      int  // of the request's head, as the client sent it
 	multiplexed bool // the connection carries other exchanges beside it: HTTP/2
 
 	attempts [2]Attempt // where Attempts begins, so that the usual exchange allocates none

@@ -1,8 +1,9 @@
 package proxy
 
 import (
-	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -14,7 +15,11 @@ import (
 // tell a client's word from ours by looking, so no client's word is left standing under these names. Fields with '_' or
 // '.' in their names are dropped: many servers read X_Real_IP as X-Real-IP.
 //
-// A peer in [Server].Trusted is a proxy of our own: its X-Forwarded-* fields are believed.
+// A peer in [Server].Trusted is a proxy of our own: its X-Forwarded-For, -Host, -Port and -Proto are believed. The route is
+// found by Host all the same; X-Forwarded-Host is then what handlers and endpoints see as the request's host.
+//
+// What the client's Connection field names is removed here too, before our own fields are set, so that whoever forwards
+// the request needs to drop only the fields that concern a connection by their nature (RFC 9110 section 7.6.1).
 
 const (
 	xRequestID             = "X-Request-Id"
@@ -54,14 +59,16 @@ func (s *Server) identify(v *visit, r *http.Request) {
 	}
 	e.Client = e.Peer.Addr()
 	header := r.Header
-	e.ID = requestID(header.Get(xRequestID))
+	if e.ID = header.Get(xRequestID); !saneID(e.ID) {
+		e.ID = newID()
+	}
 	said := sayings{
 		forwardedFor: strings.Join(header[xForwardedFor], ", "), host: header.Get(xForwardedHost),
 		proto: header.Get(xForwardedProto), port: header.Get(xForwardedPort),
 	}
-	dropNominated(header)
 	e.Received += int64(len(r.Method) + len(r.RequestURI) + len(r.Host) + len(" HTTP/1.1\r\nHost: \r\n\r\n") + 1)
 	for name, values := range header {
+		e.fields += len(values)
 		for _, value := range values {
 			e.Received += int64(len(name) + len(value) + len(": \r\n"))
 		}
@@ -69,15 +76,16 @@ func (s *Server) identify(v *visit, r *http.Request) {
 			delete(header, name)
 		}
 	}
-	host := r.Host
+	dropNominated(header)
+	v.host = r.Host
 	if s.trusts(e.Peer.Addr()) {
-		host = s.believe(e, said, host)
+		v.host = s.believe(e, said, r.Host)
 	}
-	client := e.Client.String()
+	client := text(e, r.RemoteAddr)
 	v.set(header, xRequestID, e.ID)
 	v.set(header, xRealIP, client)
 	v.set(header, xForwardedFor, client)
-	v.set(header, xForwardedHost, host)
+	v.set(header, xForwardedHost, v.host)
 	v.set(header, xForwardedPort, e.Port)
 	v.set(header, xForwardedProto, e.Scheme)
 	v.set(header, xForwardedScheme, e.Scheme)
@@ -164,15 +172,33 @@ func dropNominated(header http.Header) {
 	}
 }
 
-// requestID returns the client's own request id if it is one that can stand in a log line, else a new one of 32 hex
-// digits.
-func requestID(own string) string {
-	if own != "" && len(own) <= 128 && !strings.ContainsFunc(own, func(c rune) bool {
-		return !(c < 0x80 && (isLabel(byte(c)) || strings.ContainsRune(".:/+=~", c)))
-	}) {
-		return own
+// text is the client's address. Where that is the peer, it is a part of remote, which saves an allocation.
+func text(e *Exchange, remote string) string {
+	if colon := strings.LastIndexByte(remote, ':'); e.Client == e.Peer.Addr() && e.Client.Is4() && colon > 0 && remote[0] != '[' {
+		return remote[:colon]
 	}
+	return e.Client.String()
+}
+
+// saneID reports whether a client's own request id can stand in a log line.
+func saneID(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	for i := range len(id) {
+		if !isLabel(id[i]) && strings.IndexByte(".:/+=~", id[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// newID is 128 random bits in 32 hex digits. No secret hangs on it: who guesses an id has guessed a word in a log.
+func newID() string {
 	var random [16]byte
-	rand.Read(random[:])
-	return hex.EncodeToString(random[:])
+	binary.NativeEndian.PutUint64(random[:8], rand.Uint64())
+	binary.NativeEndian.PutUint64(random[8:], rand.Uint64())
+	var digits [2 * len(random)]byte
+	hex.Encode(digits[:], random[:])
+	return string(digits[:])
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -288,105 +287,6 @@ func TestSilentBodyIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestShutdownWaitsForRequestsAndTunnels(t *testing.T) {
-	s := new(Server)
-	arrived, release := make(chan struct{}, 2), make(chan struct{})
-	plain, _ := front(t, s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/tunnel" {
-			c, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer c.Close()
-			io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
-			arrived <- struct{}{}
-			io.Copy(c, c)
-			return
-		}
-		arrived <- struct{}{}
-		<-release
-		io.WriteString(w, "whole")
-	}))
-	tunnel, err := net.Dial("tcp", plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tunnel.Close()
-	io.WriteString(tunnel, "GET /tunnel HTTP/1.1\r\nHost: a.test\r\n\r\n")
-	<-arrived
-	answered := make(chan string, 1)
-	go func() {
-		answer, err := http.Get("http://" + plain + "/slow")
-		if err != nil {
-			answered <- err.Error()
-			return
-		}
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		answered <- fmt.Sprint(string(body), err)
-	}()
-	<-arrived
-
-	ended := make(chan error, 1)
-	go func() { ended <- s.Shutdown(context.Background()) }()
-	for { // until the listener is closed
-		c, err := net.Dial("tcp", plain)
-		if err != nil {
-			break
-		}
-		c.Close()
-	}
-	close(release)
-	if got := <-answered; got != "whole<nil>" {
-		t.Errorf("the request in flight ended with %q", got)
-	}
-	select {
-	case <-ended:
-		t.Error("Shutdown returned while a tunnel was open")
-	default:
-	}
-	tunnel.Close()
-	if err := <-ended; err != nil {
-		t.Errorf("Shutdown: %v", err)
-	}
-}
-
-func TestShutdownCutsWhatIsLate(t *testing.T) {
-	s := new(Server)
-	arrived := make(chan struct{})
-	plain, _ := front(t, s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		close(arrived)
-		<-r.Context().Done()
-	}))
-	failed := make(chan error, 1)
-	go func() {
-		_, err := http.Get("http://" + plain + "/")
-		failed <- err
-	}()
-	<-arrived
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-	defer cancel()
-	if err := s.Shutdown(ctx); err == nil {
-		t.Error("Shutdown says that nothing was cut")
-	}
-	if err := <-failed; err == nil {
-		t.Error("the request was answered")
-	}
-}
-
-func TestDrainClosesConnectionsAfterTheirAnswer(t *testing.T) {
-	s := new(Server)
-	plain, _ := front(t, s, ok)
-	if answer, _ := raw(t, plain, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"); answer.Close {
-		t.Error("the connection is closed before Drain")
-	}
-	s.Drain()
-	if answer, _ := raw(t, plain, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"); !answer.Close || answer.StatusCode != 200 {
-		t.Errorf("after Drain: %s, close %t; want 200 and close", answer.Status, answer.Close)
-	}
-}
-
 // nobody is a ResponseWriter that goes nowhere.
 type nobody struct{ header http.Header }
 
@@ -394,19 +294,39 @@ func (n nobody) Header() http.Header         { return n.header }
 func (n nobody) Write(p []byte) (int, error) { return len(p), nil }
 func (n nobody) WriteHeader(int)             {}
 
-// BenchmarkFront is what the front itself costs a request, without the wire and without a handler.
-func BenchmarkFront(b *testing.B) {
-	s := &Server{AccessLog: NewAccessLog(io.Discard, TextLog)}
-	defer s.AccessLog.Close()
+// quick is a front with one route that answers 204, a request for it, and where the answer goes.
+func quick(log *AccessLog) (d *door, w http.ResponseWriter, r *http.Request) {
+	s := &Server{AccessLog: log}
 	s.SetTable(router.New([]router.Route{{Match: router.Match{Host: "a.test", Path: "/"}, Handler: Identify(&RouteInfo{}, http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(204) }))}}, nil))
-	r, _ := http.NewRequest("GET", "http://a.test/some/where?x=1", nil)
+	r, _ = http.NewRequest("GET", "http://a.test/some/where?x=1", nil)
 	r.RequestURI, r.RemoteAddr = "/some/where?x=1", "192.0.2.1:4711"
 	r.Header = http.Header{"User-Agent": {"benchmark"}, "Accept": {"*/*"}, "Cookie": {"session=0123456789"}}
-	w := nobody{make(http.Header)}
-	d := &door{server: s, scheme: "http", port: "80"}
+	return &door{server: s, scheme: "http", port: "80"}, nobody{make(http.Header)}, r
+}
+
+// TestFrontAllocatesThreeTimes: the visit, the request that carries it, and the id.
+func TestFrontAllocatesThreeTimes(t *testing.T) {
+	log := NewAccessLog(io.Discard, TextLog)
+	defer log.Close()
+	d, w, r := quick(log)
+	d.ServeHTTP(w, r) // the map of fields grows once
+	if n := testing.AllocsPerRun(1000, func() {
+		delete(r.Header, xRequestID)
+		d.ServeHTTP(w, r)
+	}); n > 3 {
+		t.Errorf("the front allocates %v times a request, want 3", n)
+	}
+}
+
+// BenchmarkServeHTTP is what the front itself costs a request, without the wire and without a handler.
+func BenchmarkServeHTTP(b *testing.B) {
+	log := NewAccessLog(io.Discard, TextLog)
+	defer log.Close()
+	d, w, r := quick(log)
 	b.ReportAllocs()
 	for b.Loop() {
+		delete(r.Header, xRequestID)
 		d.ServeHTTP(w, r)
 	}
 }

@@ -1,16 +1,12 @@
 package proxy
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -40,18 +36,14 @@ var suites = []uint16{
 	tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
-// life is what Shutdown must end.
-type life struct {
-	mu      sync.Mutex // guards all below
-	servers []*http.Server
-	tunnels map[net.Conn]struct{}
-	quiet   chan struct{} // closed when the last tunnel has ended; nil: nobody waits
-}
-
-// Serve serves HTTP/1.1 until the listener is closed or Shutdown is called, which makes it return nil.
+// Serve serves HTTP/1.1 until the listener is closed or Shutdown is called, which makes it return nil. After Shutdown it
+// closes the listener at once.
 func (s *Server) Serve(l net.Listener) error {
 	server := s.newHTTP(&door{server: s, scheme: "http", port: portOf(l.Addr())})
 	server.Protocols.SetHTTP1(true)
+	if !s.life.begin(server) {
+		return ended(l.Close())
+	}
 	return ended(server.Serve(l))
 }
 
@@ -65,6 +57,9 @@ func (s *Server) ServeTLS(l net.Listener) error {
 		CipherSuites:   suites,
 		GetCertificate: s.GetCertificate,
 	}
+	if !s.life.begin(server) {
+		return ended(l.Close())
+	}
 	return ended(server.ServeTLS(l, "", ""))
 }
 
@@ -76,7 +71,7 @@ func ended(err error) error {
 }
 
 func (s *Server) newHTTP(handler http.Handler) *http.Server {
-	server := &http.Server{
+	return &http.Server{
 		Handler:                      handler,
 		Protocols:                    new(http.Protocols),
 		ReadHeaderTimeout:            headTimeout,
@@ -93,94 +88,6 @@ func (s *Server) newHTTP(handler http.Handler) *http.Server {
 			PingTimeout:          pingPatience,
 		},
 	}
-	s.life.mu.Lock()
-	defer s.life.mu.Unlock()
-	s.life.servers = append(s.life.servers, server)
-	return server
-}
-
-// Drain makes every answer from now on close its connection, so that clients look for another one while connections
-// are still taken.
-func (s *Server) Drain() { s.draining.Store(true) }
-
-// Shutdown closes the listeners, then waits for the requests in flight and for the tunnels (WebSockets) until ctx ends,
-// then cuts what is left and says in the error how much that was.
-func (s *Server) Shutdown(ctx context.Context) error {
-	s.Drain()
-	s.life.mu.Lock()
-	servers := s.life.servers
-	s.life.mu.Unlock()
-	var waiting sync.WaitGroup
-	var late = make(chan error, len(servers))
-	for _, server := range servers {
-		waiting.Go(func() { late <- server.Shutdown(ctx) })
-	}
-	waiting.Wait()
-	close(late)
-	cut := false
-	for err := range late {
-		cut = cut || err != nil
-	}
-	for _, server := range servers {
-		server.Close()
-	}
-	tunnels := s.endTunnels(ctx)
-	if cut || tunnels > 0 {
-		return fmt.Errorf("cut requests in flight: %t, and %d tunnels: %w", cut, tunnels, context.Cause(ctx))
-	}
-	return nil
-}
-
-// endTunnels waits for the tunnels until ctx ends, cuts the others and returns their number.
-func (s *Server) endTunnels(ctx context.Context) int {
-	l := &s.life
-	l.mu.Lock()
-	quiet := make(chan struct{})
-	if len(l.tunnels) == 0 {
-		close(quiet)
-	} else {
-		l.quiet = quiet
-	}
-	l.mu.Unlock()
-	select {
-	case <-quiet:
-		return 0
-	case <-ctx.Done():
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for connection := range l.tunnels {
-		connection.Close()
-	}
-	return len(l.tunnels)
-}
-
-func (l *life) enter(c net.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.tunnels == nil {
-		l.tunnels = make(map[net.Conn]struct{})
-	}
-	l.tunnels[c] = struct{}{}
-}
-
-func (l *life) leave(c net.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.tunnels, c)
-	if len(l.tunnels) == 0 && l.quiet != nil {
-		close(l.quiet)
-		l.quiet = nil
-	}
-}
-
-// reportPanic logs a fault of ours with its stack, and no value that a client sent.
-func (s *Server) reportPanic(fault any, e *Exchange) {
-	source := ""
-	if e.Route != nil {
-		source = e.Route.Source
-	}
-	s.log().Error("panic while serving a request", "fault", fmt.Sprint(fault), "route", source, "request", e.ID, "stack", string(debug.Stack()))
 }
 
 func portOf(addr net.Addr) string {

@@ -27,9 +27,11 @@ package proxy
 
 import (
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -69,6 +71,7 @@ type visit struct {
 	exchange Exchange
 	response response
 	body     body
+	host     string               // that the client asked for, as far as known; empty: none
 	fields   [maxSetFields]string // values of the fields that identify sets
 	nfields  int
 }
@@ -100,6 +103,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = With(r, e)
 	v.response = response{ResponseWriter: w, exchange: e, server: s, body: &v.body}
 	v.watchBody(s, w, r)
+	s.life.requests.Add(1)
 	if s.draining.Load() {
 		w.Header().Set("Connection", "close") // HTTP/2 makes a GOAWAY of it
 	}
@@ -112,12 +116,13 @@ func (s *Server) answer(v *visit, r *http.Request) {
 	w, e := &v.response, &v.exchange
 	s.identify(v, r)
 	if status, reason := admit(e, r); reason != "" {
-		if status >= 400 && status != http.StatusMethodNotAllowed {
+		if !e.multiplexed {
 			w.Header().Set("Connection", "close") // what follows on the connection may be part of the same mischief
 		}
 		Fail(w, r, status, reason)
 		return
 	}
+	r.Host = v.host
 	if e.Target == "*" { // OPTIONS about the server as a whole (RFC 9110 section 9.3.7)
 		w.Header().Set("Content-Length", "0")
 		w.WriteHeader(http.StatusOK)
@@ -169,6 +174,15 @@ func (s *Server) finish(v *visit, r *http.Request) {
 	if fault != nil {
 		panic(fault)
 	}
+}
+
+// reportPanic logs a fault of ours with its stack, and no value that a client sent.
+func (s *Server) reportPanic(fault any, e *Exchange) {
+	source := ""
+	if e.Route != nil {
+		source = e.Route.Source
+	}
+	s.log().Error("panic while serving a request", "fault", fmt.Sprint(fault), "route", source, "request", e.ID, "stack", string(debug.Stack()))
 }
 
 func (v *visit) tell(s *Server, r *http.Request) {

@@ -48,7 +48,9 @@ func (w *response) Write(p []byte) (int, error) {
 	w.wait()
 	n, err := w.ResponseWriter.Write(p)
 	w.done()
-	w.exchange.Sent += int64(n)
+	if w.exchange.Method != http.MethodHead { // whose bodies net/http takes and drops
+		w.exchange.Sent += int64(n)
+	}
 	return n, err
 }
 
@@ -67,13 +69,12 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if !ok {
 		return nil, nil, http.ErrNotSupported
 	}
-	connection, buffered, err := h.Hijack()
+	connection, buffered, err := w.server.life.hijack(h)
 	if err != nil {
 		return nil, nil, err
 	}
 	w.hijacked, w.tunnel = true, connection
 	w.exchange.Status = http.StatusSwitchingProtocols
-	w.server.life.enter(connection)
 	return connection, buffered, nil
 }
 
@@ -115,9 +116,12 @@ func (w *response) setDeadline(t time.Time) {
 // end is called when the handler has returned. The deadline stays for the bytes that net/http has yet to write, far
 // enough ahead not to meet the next request on the connection.
 func (w *response) end() {
-	switch {
-	case w.hijacked:
+	if w.hijacked {
 		w.server.life.leave(w.tunnel)
+		return
+	}
+	w.server.life.requests.Add(-1)
+	switch {
 	case w.stall != nil:
 		w.stall.close()
 	case !w.extended.IsZero():
