@@ -21,6 +21,7 @@ type AccessLog struct {
 	out     io.Writer
 	format  func([]byte, *http.Request, *Exchange) []byte
 	queue   chan *[]byte
+	waiting atomic.Int64 // bytes in queue
 	dropped atomic.Uint64
 	stop    chan struct{}
 	done    chan struct{}
@@ -29,6 +30,8 @@ type AccessLog struct {
 
 const (
 	queuedLines   = 8192
+	queuedBytes   = 8 << 20         // and no more than that, however long clients make their lines
+	keptLine      = 4 << 10         // bytes of a buffer that is worth keeping
 	writeTogether = 64 << 10        // bytes gathered for one write
 	lastWords     = 2 * time.Second // for the lines that are queued when the log is closed
 )
@@ -52,15 +55,26 @@ func NewAccessLog(out io.Writer, format string) *AccessLog {
 func (l *AccessLog) Log(r *http.Request, e *Exchange) {
 	line := lines.Get().(*[]byte)
 	*line = l.format((*line)[:0], r, e)
-	select {
-	case l.queue <- line:
-	default:
-		l.dropped.Add(1)
+	n := int64(len(*line))
+	if l.waiting.Add(n) <= queuedBytes {
+		select {
+		case l.queue <- line:
+			return
+		default:
+		}
+	}
+	l.waiting.Add(-n)
+	l.dropped.Add(1)
+	recycle(line)
+}
+
+func recycle(line *[]byte) {
+	if cap(*line) <= keptLine {
 		lines.Put(line)
 	}
 }
 
-// Dropped is how many lines were lost because nobody took them in time.
+// Dropped is how many lines were lost because nobody took them in time, or because they could not be written.
 func (l *AccessLog) Dropped() uint64 { return l.dropped.Load() }
 
 // Close writes what is queued, as far as somebody takes it soon, and ends the log.
@@ -81,13 +95,12 @@ func (l *AccessLog) write() {
 	for {
 		select {
 		case line := <-l.queue:
-			buffer = l.gather(buffer[:0], line)
-			l.out.Write(buffer) // there is nobody left to tell of an error
+			l.writeFrom(buffer, line)
 		case <-l.stop:
 			for {
 				select {
 				case line := <-l.queue:
-					l.out.Write(l.gather(buffer[:0], line))
+					l.writeFrom(buffer, line)
 				default:
 					return
 				}
@@ -96,18 +109,22 @@ func (l *AccessLog) write() {
 	}
 }
 
-// gather appends a line and those that wait behind it.
-func (l *AccessLog) gather(buffer []byte, line *[]byte) []byte {
-	for {
+// writeFrom writes a line, and as many of those that wait behind it as fit into the buffer.
+func (l *AccessLog) writeFrom(buffer []byte, line *[]byte) {
+	for n := uint64(1); ; n++ {
 		buffer = append(buffer, *line...)
-		lines.Put(line)
-		if len(buffer) >= writeTogether {
-			return buffer
+		l.waiting.Add(-int64(len(*line)))
+		recycle(line)
+		if len(buffer) < writeTogether {
+			select {
+			case line = <-l.queue:
+				continue
+			default:
+			}
 		}
-		select {
-		case line = <-l.queue:
-		default:
-			return buffer
+		if _, err := l.out.Write(buffer); err != nil {
+			l.dropped.Add(n) // the last of them may be there in part; nobody is left to tell
 		}
+		return
 	}
 }

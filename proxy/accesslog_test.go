@@ -115,3 +115,24 @@ func TestBlockedReaderStallsNoRequest(t *testing.T) {
 		t.Errorf("lines were torn: %.200q", rest)
 	}
 }
+
+// TestLongLinesAreBoundedTogether logs lines that a client made as long as they get to a pipe that nobody reads.
+func TestLongLinesAreBoundedTogether(t *testing.T) {
+	_, writer := io.Pipe()
+	l := NewAccessLog(writer, TextLog)
+	r, e := logged()
+	r.Header.Set("User-Agent", strings.Repeat("\xff", 10000))
+	r.Header.Set("Referer", strings.Repeat("\xff", 10000))
+	line := int64(len(appendText(nil, r, e)))
+	for range 2 * queuedBytes / line {
+		l.Log(r, e)
+	}
+	if waiting := l.waiting.Load(); waiting > queuedBytes || l.Dropped() == 0 {
+		t.Errorf("%d bytes wait and %d lines were dropped; want at most %d bytes", waiting, l.Dropped(), queuedBytes)
+	}
+	writer.Close()
+	l.Close()
+	if lines := uint64(2 * queuedBytes / line); l.Dropped() != lines {
+		t.Errorf("%d of %d lines are counted that nobody got", l.Dropped(), lines)
+	}
+}
