@@ -34,7 +34,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -119,7 +118,8 @@ func (s *Server) routes(w http.ResponseWriter, r *http.Request) {
 	if s.Table != nil {
 		table = s.Table()
 	}
-	if !strings.Contains(r.Header.Get("Accept"), "json") {
+	w.Header().Set("Vary", "Accept")
+	if !proxy.WantsJSON(r) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		io.WriteString(w, table.String())
 		return

@@ -176,20 +176,27 @@ func TestObserveAllocatesNothing(t *testing.T) {
 	}
 }
 
+// process is the constant labels of a process in class "sallyport".
+const process = `controller_class="sallyport",controller_namespace="",controller_pod=""`
+
 func TestBuildsAreTold(t *testing.T) {
-	m := NewMetrics(Identity{})
+	m := NewMetrics(Identity{Class: "sallyport"})
+	get := serve(t, &Server{Metrics: m})
+	if _, text := get("/metrics"); !strings.Contains(text, "config_last_reload_successful{"+process+"} 0\n") || strings.Contains(text, "sallyport_table") {
+		t.Error("before the first build a table is told")
+	}
 	m.Built(Build{
 		Generation: 7, Routes: 3, Took: time.Second,
 		Problems: map[ProblemKind]int{{"error", "PortNotFound"}: 2},
 		Expiry:   map[CertificateKind]time.Time{{"a.test", "default", "tls"}: time.Unix(1_800_000_000, 0)},
 	})
 	m.CountEndpoints(func(yield func(namespace, service, port string, endpoints int)) { yield("shop", "app", "http", 4) })
-	get := serve(t, &Server{Metrics: m})
 	_, text := get("/metrics")
 	for _, want := range []string{
+		"config_last_reload_successful{" + process + "} 1", "ingress_controller_success{" + process + "} 1", "ingress_controller_errors{" + process + "} 0",
 		"sallyport_table_generation 7", "sallyport_table_routes 3", "sallyport_table_build_seconds 1",
 		`sallyport_problems{reason="PortNotFound",severity="error"} 2`, `sallyport_endpoints{namespace="shop",port="http",service="app"} 4`,
-		`host="a.test",namespace="default",secret_name="tls"} 1.8e+09`,
+		`nginx_ingress_controller_ssl_expire_time_seconds{class="sallyport",host="a.test",namespace="default",secret_name="tls"} 1.8e+09`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("/metrics lacks %s", want)

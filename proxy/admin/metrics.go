@@ -3,7 +3,6 @@ package admin
 import (
 	"runtime/debug"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -21,11 +20,7 @@ type Metrics struct {
 	requestDuration, responseDuration, headerDuration, connectDuration *prometheus.HistogramVec
 	requestSize, responseSize, bytesSent                               *prometheus.HistogramVec
 
-	generation, routes, hosts, ingresses, buildSeconds prometheus.Gauge
-	builds                                             prometheus.Counter
-	reloaded, reloadedAt                               prometheus.Gauge
-	problems                                           *prometheus.GaugeVec
-	expiry                                             *prometheus.GaugeVec
+	builds builds
 
 	mu     sync.Mutex // guards all below
 	series map[routeLabels]*series
@@ -39,21 +34,6 @@ type Identity struct {
 	Version   string // of the product
 }
 
-// A Build is what there is to count of a build of the table.
-type Build struct {
-	Generation               uint64
-	Took                     time.Duration
-	Routes, Hosts, Ingresses int
-	Problems                 map[ProblemKind]int
-	Expiry                   map[CertificateKind]time.Time // when certificates end
-}
-
-// A ProblemKind tells problems apart.
-type ProblemKind struct{ Severity, Reason string }
-
-// A CertificateKind tells certificates apart: by host and by the Secret they come from.
-type CertificateKind struct{ Host, Namespace, Secret string }
-
 const nginxPrefix = "nginx_ingress_controller_"
 
 // The labels of a request. The first two are the exchange's, the others the route's.
@@ -66,12 +46,14 @@ func NewMetrics(identity Identity) *Metrics {
 		"controller_namespace": identity.Namespace, "controller_class": identity.Class, "controller_pod": identity.Pod,
 	}
 	nginx := prometheus.WrapRegistererWith(constant, prometheus.WrapRegistererWithPrefix(nginxPrefix, m.registry))
-	ours := prometheus.WrapRegistererWithPrefix("sallyport_", m.registry)
 	m.registerRequests(nginx)
-	m.registerBuilds(nginx, ours)
-	info := gauge(nginx, "build_info", "Always 1; the labels say which build this is.", "release", "build", "repository")
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "build_info", Help: "Always 1; the labels say which build this is.",
+	}, []string{"release", "build", "repository"})
 	info.WithLabelValues(identity.Version, revision(), "sallyport").Set(1)
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	nginx.MustRegister(info)
+	m.builds.describe(constant)
+	m.registry.MustRegister(&m.builds, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -106,47 +88,6 @@ func (m *Metrics) registerRequests(r prometheus.Registerer) {
 	m.requestSize = histogram("request_size", "Bytes of the request, head and body.", sizes)
 	m.responseSize = histogram("response_size", "Bytes of the answer's body.", sizes)
 	m.bytesSent = histogram("bytes_sent", "Bytes of the answer's body; the older name of response_size.", sizes)
-}
-
-func (m *Metrics) registerBuilds(nginx, ours prometheus.Registerer) {
-	m.reloaded = gauge(nginx, "config_last_reload_successful", "1 when the last build of the table was put in place.").WithLabelValues()
-	m.reloadedAt = gauge(nginx, "config_last_reload_successful_timestamp_seconds", "When the last table was built.").WithLabelValues()
-	m.builds = prometheus.NewCounter(prometheus.CounterOpts{Name: "success", Help: "Builds of the table."})
-	nginx.MustRegister(m.builds)
-	m.expiry = gauge(nginx, "ssl_expire_time_seconds", "When a certificate ends, in seconds since 1970.", "namespace", "host", "secret_name")
-
-	m.generation = gauge(ours, "table_generation", "Counts the tables that were put in place.").WithLabelValues()
-	m.routes = gauge(ours, "table_routes", "Routes of the table.").WithLabelValues()
-	m.hosts = gauge(ours, "table_hosts", "Hosts of the table.").WithLabelValues()
-	m.ingresses = gauge(ours, "table_ingresses", "Ingresses that are served, in part at least.").WithLabelValues()
-	m.buildSeconds = gauge(ours, "table_build_seconds", "How long the last build took.").WithLabelValues()
-	m.problems = gauge(ours, "problems", "Problems with users' objects.", "severity", "reason")
-}
-
-func gauge(r prometheus.Registerer, name, help string, labels ...string) *prometheus.GaugeVec {
-	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-	r.MustRegister(g)
-	return g
-}
-
-// Built counts a build.
-func (m *Metrics) Built(b Build) {
-	m.reloaded.Set(1)
-	m.reloadedAt.SetToCurrentTime()
-	m.builds.Inc()
-	m.generation.Set(float64(b.Generation))
-	m.routes.Set(float64(b.Routes))
-	m.hosts.Set(float64(b.Hosts))
-	m.ingresses.Set(float64(b.Ingresses))
-	m.buildSeconds.Set(b.Took.Seconds())
-	m.problems.Reset()
-	for kind, n := range b.Problems {
-		m.problems.WithLabelValues(kind.Severity, kind.Reason).Set(float64(n))
-	}
-	m.expiry.Reset()
-	for c, end := range b.Expiry {
-		m.expiry.WithLabelValues(c.Namespace, c.Host, c.Secret).Set(float64(end.Unix()))
-	}
 }
 
 // CountLines has the lines that the access log lost under sallyport_access_log_dropped_total.
