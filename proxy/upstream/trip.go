@@ -248,6 +248,9 @@ func (x *trip) proceed(c *conn) {
 // readFault classifies a failed read of the answer. If the body could not be sent, that came first and is the cause.
 func (x *trip) readFault(err error, late proxy.Reason) *fault {
 	if x.upload != nil {
+		if x.r.Context().Err() != nil {
+			x.upload.settle()
+		}
 		if f := x.upload.fault.Load(); f != nil {
 			return f
 		}

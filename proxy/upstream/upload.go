@@ -100,6 +100,17 @@ func (u *upload) stop(f *fault) {
 	u.c.abort()
 }
 
+// settle gives the upload a moment to say why it ends. When net/http cannot read on, it cancels the request's context
+// before it returns from the read, so that a body that only stalled looks at first as if the client had left.
+func (u *upload) settle() {
+	moment := time.NewTimer(250 * time.Millisecond)
+	defer moment.Stop()
+	select {
+	case <-u.done:
+	case <-moment.C:
+	}
+}
+
 // write sends p. An endpoint that has closed or reset the connection may have answered before, so the answer is left to
 // be read; one that stalled is given up.
 func (u *upload) write(p []byte) bool {
