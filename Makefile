@@ -12,7 +12,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { sub(/:.*/, "", $$1); printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build the static binary bin/sallyport
@@ -23,8 +23,13 @@ demo: ## Serve the built-in demo on this machine
 	$(GO) run ./cmd/sallyport demo
 
 .PHONY: test
-test: ## Run every test, end to end ones included
+test: controlplane ## Run every test, end to end ones included
 	$(GO) test ./...
+	$(GO) test -tags controlplane -timeout 30m ./e2e/cluster
+
+.PHONY: controlplane
+controlplane: ## Build the Kubernetes that the tests run against; minutes, once for a machine
+	cd e2e/controlplane && $(GO) run .
 
 .PHONY: race
 race: ## Run every test under the race detector (needs a C compiler)
@@ -46,7 +51,9 @@ bench: ## Run the benchmarks
 lint: ## Check formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags controlplane ./e2e/cluster
 	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(STATICCHECK) -tags controlplane ./e2e/cluster
 
 .PHONY: image
 image: ## Build the container image
