@@ -16,6 +16,7 @@ type body struct {
 	extended time.Time   // HTTP/1: when the deadline was moved last
 	stall    *stall      // HTTP/2; nil: HTTP/1
 	stopped  atomic.Bool // somebody wants no more of it
+	over     atomic.Bool // a read has met its end, or failed
 }
 
 // watchBody puts v.body in place of the request's.
@@ -47,6 +48,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case b.deadline != nil && err != nil:
 		// The body is over, the answer may take long, and net/http reads on to notice a client that leaves: with the
 		// deadline still set it would take every client for gone after a while.
+		b.over.Store(true)
 		b.deadline.SetReadDeadline(time.Time{})
 	}
 	return n, err
@@ -74,6 +76,19 @@ func (b *body) stop() error {
 	}
 	b.stopped.Store(true)
 	return b.deadline.SetReadDeadline(past)
+}
+
+// answered is called when an answer over HTTP/1 begins, now and then while it goes on, and when the handler has returned.
+// What the handler leaves of a body net/http reads before it writes the answer, so that the next request can follow; it
+// would wait for as long as the client likes.
+func (b *body) answered() {
+	if b.deadline == nil || b.stall != nil || b.over.Load() || b.stopped.Load() {
+		return
+	}
+	b.deadline.SetReadDeadline(time.Now().Add(b.timeout / 2)) // the other half is left for the answer
+	if b.over.Load() {                                        // before the deadline was set, or while it was
+		b.deadline.SetReadDeadline(time.Time{})
+	}
 }
 
 // end is called when the handler has returned.

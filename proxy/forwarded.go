@@ -134,16 +134,27 @@ func (s *Server) walk(chain string, client netip.Addr) netip.Addr {
 		} else {
 			chain, word = "", chain
 		}
-		addr, err := netip.ParseAddr(strings.TrimSpace(word))
-		if err != nil {
+		addr, ok := address(strings.TrimSpace(word))
+		if !ok {
 			return client
 		}
-		client = addr.Unmap()
+		client = addr
 		if !s.trusts(client) {
 			return client
 		}
 	}
 	return client
+}
+
+// address reads an address as load balancers write it: some add the port, and with it the brackets of IPv6.
+func address(word string) (addr netip.Addr, ok bool) {
+	if addr, err := netip.ParseAddr(word); err == nil {
+		return addr.Unmap(), true
+	}
+	if with, err := netip.ParseAddrPort(word); err == nil {
+		return with.Addr().Unmap(), true
+	}
+	return netip.Addr{}, false
 }
 
 func (s *Server) trusts(addr netip.Addr) bool {

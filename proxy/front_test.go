@@ -176,6 +176,8 @@ func TestTrustedPeersAreBelieved(t *testing.T) {
 		"10.0.0.2, 10.0.0.1":         "10.0.0.2",
 		"1.1.1.1, unknown, 10.0.0.1": "10.0.0.1",
 		"::ffff:1.1.1.1":             "1.1.1.1",
+		"1.1.1.1:4711, 10.0.0.1:80":  "1.1.1.1",
+		"[2001:db8::1]:4711":         "2001:db8::1",
 		"":                           "127.0.0.1",
 	} {
 		_, body := raw(t, plain, "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: "+chain+"\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b.test\r\n\r\n")
@@ -184,6 +186,32 @@ func TestTrustedPeersAreBelieved(t *testing.T) {
 				t.Errorf("X-Forwarded-For: %q: no %q among\n%s", chain, want, body)
 			}
 		}
+	}
+}
+
+// TestHostThatATrustedPeerNamesIsSeenBehindTheRoute: the route is found by Host, which the peer has sent itself.
+func TestHostThatATrustedPeerNamesIsSeenBehindTheRoute(t *testing.T) {
+	for _, c := range []struct{ trusted, want string }{{"127.0.0.0/8", "b.test:8443 a.test"}, {"10.0.0.0/8", "a.test a.test"}} {
+		s := &Server{Trusted: []netip.Prefix{netip.MustParsePrefix(c.trusted)}}
+		plain, _ := front(t, s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host+" "+From(r).Host) }))
+		if _, got := raw(t, plain, "GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Host: b.test:8443, c.test\r\n\r\n"); got != c.want {
+			t.Errorf("with %s trusted the handler sees %q, want %q", c.trusted, got, c.want)
+		}
+	}
+}
+
+func TestAnswersToHEADSendNoBody(t *testing.T) {
+	observer := make(told, 1)
+	s := new(Server)
+	plain, _ := front(t, s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { Fail(w, r, 503, NoEndpoints) }))
+	InfoOf(s.Table().Lookup("a.test", "/").Handler).Observer = observer
+	answer, err := http.Head("http://" + plain + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if e := <-observer; e.Status != 503 || e.Sent != 0 || answer.StatusCode != 503 {
+		t.Errorf("status %d, told as %d with %d bytes; want 503 and none", answer.StatusCode, e.Status, e.Sent)
 	}
 }
 

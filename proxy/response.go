@@ -98,6 +98,7 @@ func (w *response) wait() {
 	if now := time.Now(); now.Sub(w.extended) > min(extendEvery, w.server.bodyTimeout()/2) {
 		w.extended = now
 		w.setDeadline(now.Add(w.server.bodyTimeout()))
+		w.body.answered()
 	}
 }
 
@@ -121,6 +122,7 @@ func (w *response) end() {
 		return
 	}
 	w.server.life.requests.Add(-1)
+	w.body.answered()
 	switch {
 	case w.stall != nil:
 		w.stall.close()
