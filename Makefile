@@ -23,8 +23,11 @@ demo: ## Serve the built-in demo on this machine
 	$(GO) run ./cmd/sallyport demo
 
 .PHONY: test
-test: controlplane ## Run every test, end to end ones included
+test: ## Run every test that needs nothing but Go, end to end ones included
 	$(GO) test ./...
+
+.PHONY: test-cluster
+test-cluster: controlplane ## Run the tests against a real API server, with Pods that are played
 	$(GO) test -tags controlplane -timeout 30m ./e2e/cluster
 
 .PHONY: controlplane
