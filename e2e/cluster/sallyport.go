@@ -93,7 +93,13 @@ func Refused(status int, reason string) Want {
 // Expect asks for a URL until the answer is as wanted, for as long as the harness has patience.
 func (s *Sallyport) Expect(t testing.TB, url string, want Want) {
 	t.Helper()
-	e2e.Eventually(t, "GET "+url+" is answered as wanted", func() error { return s.check(url, want) })
+	e2e.Eventually(t, "GET "+url+" is answered as wanted", func() error {
+		err := s.check(url, want)
+		if err != nil {
+			s.client.CloseIdleConnections() // a certificate that has come since is shown to new connections only
+		}
+		return err
+	})
 }
 
 // Check asks once: for what must hold now because something later than it already does.
