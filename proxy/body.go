@@ -45,7 +45,7 @@ func (b *body) Read(p []byte) (int, error) {
 	switch {
 	case b.stall != nil:
 		b.stall.done()
-	case b.deadline != nil && err != nil:
+	case b.deadline != nil && err == io.EOF:
 		// The body is over, the answer may take long, and net/http reads on to notice a client that leaves: with the
 		// deadline still set it would take every client for gone after a while.
 		b.over.Store(true)

@@ -149,10 +149,10 @@ func (s *Server) walk(chain string, client netip.Addr) netip.Addr {
 // address reads an address as load balancers write it: some add the port, and with it the brackets of IPv6.
 func address(word string) (addr netip.Addr, ok bool) {
 	if addr, err := netip.ParseAddr(word); err == nil {
-		return addr.Unmap(), true
+		return addr.Unmap(), addr.Zone() == ""
 	}
 	if with, err := netip.ParseAddrPort(word); err == nil {
-		return with.Addr().Unmap(), true
+		return with.Addr().Unmap(), with.Addr().Zone() == ""
 	}
 	return netip.Addr{}, false
 }

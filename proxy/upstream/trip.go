@@ -46,7 +46,7 @@ func (x *trip) prepare() *fault {
 		return nil
 	}
 	if x.t.pool.Len() == 0 {
-		return nil // refused presently; why read it
+		return noEndpoints // an endpoint that appears now must not get the request without its body
 	}
 	if err := x.small.read(x.r.Body, int(x.r.ContentLength)); err != nil {
 		return bodyFault(x.r.Context(), err)
@@ -205,6 +205,7 @@ func (x *trip) head(c *conn, a *proxy.Attempt, begun time.Time) *fault {
 		}
 		if !c.answer.Interim() {
 			a.Status = c.answer.Status
+			c.readGap = x.t.options.ReadTimeout
 			return nil
 		}
 		x.interim(c)
