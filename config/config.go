@@ -59,15 +59,28 @@ type Config struct {
 	DefaultBackendService    Name     // zero: the built-in 404
 	DefaultSSLCertificate    Name     // zero: a self-signed one
 	DisableCatchAll          bool
-	ProxyConnectTimeout      time.Duration
-	ProxySendTimeout         time.Duration // between two writes of a request
-	ProxyReadTimeout         time.Duration // between two reads of an answer
-	AccessLog                string        // "off", "text" or "json"
-	LogLevel                 slog.Level
-	LogFormat                string // "auto", "text" or "json"
-	Profiling                bool
-	DrainDelay               time.Duration // between SIGTERM and the end of accepting
-	ShutdownGracePeriod      time.Duration // from then on, for what is in flight
+
+	// PublishService is the Service whose addresses are published in the status of Ingresses, PublishStatusAddress what is
+	// published instead of any Service's. Both zero: the addresses of the nodes that run this controller's Pods.
+	PublishService              Name
+	PublishStatusAddress        []string
+	ReportNodeInternalIPAddress bool          // where addresses of nodes are published
+	UpdateStatus                bool          // of Ingresses
+	UpdateStatusOnShutdown      bool          // of the last replica
+	DisableSyncEvents           bool          // no Event says that an Ingress is served
+	ElectionID                  string        // name of the Lease
+	ElectionTTL                 time.Duration // of the Lease, from its holder's last sign of life
+	DisableLeaderElection       bool
+
+	ProxyConnectTimeout time.Duration
+	ProxySendTimeout    time.Duration // between two writes of a request
+	ProxyReadTimeout    time.Duration // between two reads of an answer
+	AccessLog           string        // "off", "text" or "json"
+	LogLevel            slog.Level
+	LogFormat           string // "auto", "text" or "json"
+	Profiling           bool
+	DrainDelay          time.Duration // between SIGTERM and the end of accepting
+	ShutdownGracePeriod time.Duration // from then on, for what is in flight
 }
 
 // A Name is a namespace and a name, as in "default/web". The zero Name is none.
@@ -91,11 +104,17 @@ type Mapping struct {
 // Default is what a process does that was told nothing.
 func Default() Config {
 	return Config{
-		HTTPPort:            8080,
-		HTTPSPort:           8443,
-		AdminPort:           10254,
-		ControllerClasses:   []string{"sallyport/ingress-controller"},
-		IngressClass:        "sallyport",
+		HTTPPort:          8080,
+		HTTPSPort:         8443,
+		AdminPort:         10254,
+		ControllerClasses: []string{"sallyport/ingress-controller"},
+		IngressClass:      "sallyport",
+
+		UpdateStatus:           true,
+		UpdateStatusOnShutdown: true,
+		ElectionID:             "sallyport-leader",
+		ElectionTTL:            15 * time.Second,
+
 		ProxyConnectTimeout: 5 * time.Second,
 		ProxySendTimeout:    60 * time.Second,
 		ProxyReadTimeout:    60 * time.Second,

@@ -20,6 +20,7 @@ func flagSet() (*pflag.FlagSet, *Config) {
 	c.AddSources(flags)
 	c.AddMap(flags)
 	c.AddClasses(flags)
+	c.AddReports(flags)
 	c.AddListeners(flags)
 	c.AddProcess(flags)
 	return flags, &c
@@ -51,6 +52,9 @@ func TestEveryFlagReachesItsField(t *testing.T) {
 		"--admin-port=65535", "--trusted-proxies=10.1.2.3/8,::1", "--proxy-connect-timeout=1s", "--proxy-send-timeout=2m",
 		"--proxy-read-timeout=3", "--drain-delay=0", "--shutdown-grace-period=300", "--access-log=off",
 		"--log-level=error", "--log-format=json", "--profiling",
+		"--publish-service=a/b", "--publish-status-address=192.0.2.7,lb.example.org", "--report-node-internal-ip-address",
+		"--update-status=false", "--update-status-on-shutdown=false", "--disable-sync-events", "--election-id=x.y",
+		"--election-ttl=3", "--leader-elect=false",
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +74,9 @@ func TestEveryFlagReachesItsField(t *testing.T) {
 		ProxyConnectTimeout: time.Second, ProxySendTimeout: 2 * time.Minute, ProxyReadTimeout: 3 * time.Second,
 		DrainDelay: 0, ShutdownGracePeriod: 5 * time.Minute, AccessLog: "off", LogLevel: slog.LevelError, LogFormat: "json",
 		Profiling: true,
+
+		PublishService: Name{"a", "b"}, PublishStatusAddress: []string{"192.0.2.7", "lb.example.org"}, ReportNodeInternalIPAddress: true,
+		DisableSyncEvents: true, ElectionID: "x.y", ElectionTTL: 3 * time.Second, DisableLeaderElection: true,
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 		t.Errorf("fields differ (-want +got):\n%s", diff)
@@ -173,7 +180,10 @@ func TestMistakesNameFlagValueAndExpectation(t *testing.T) {
 		{"--htp-port=1", `--htp-port: there is no such flag, did you mean --http-port?`},
 		{"--watch-namespaces=a", `--watch-namespaces: there is no such flag, did you mean --watch-namespace?`},
 		{"--frobnicate", `--frobnicate: there is no such flag`},
-		{"--update-status=true", `--update-status: there is no such flag here: Ingress status is not written, leave it out`},
+		{"--status-update-interval=60", `--status-update-interval: there is no such flag here: the status of Ingresses is written when it changes; leave it out`},
+		{"--publish-status-address=a_b", `--publish-status-address: "a_b" is not an IP address or the name of a host, as in 192.0.2.7 or lb.example.org`},
+		{"--election-id=", `--election-id: "" is not the name of a Lease: small letters, digits, dashes and dots`},
+		{"--election-ttl=1s", `--election-ttl: "1s" is not a length of time of 3s or more, as in 15s`},
 		{"--maxmind-license-key=x", `--maxmind-license-key: there is no such flag here: there are no GeoIP databases, leave it out`},
 		{"--zap-log-level=debug", `--zap-log-level: there is no such flag here: use --log-level`},
 		{"-x", `unknown shorthand flag: 'x' in -x`},

@@ -64,5 +64,6 @@ var aliases = map[string][]string{
 	"healthz-host":              {"admin-address"},
 	"metrics-bind-address":      {"admin-address", "admin-port"},
 	"health-probe-bind-address": {"admin-address", "admin-port"},
+	"leader-elect":              {"disable-leader-election"},
 	"v":                         {"log-level"},
 }

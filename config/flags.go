@@ -26,6 +26,21 @@ func (c *Config) AddClasses(flags *pflag.FlagSet) {
 	flags.VarPF(toggle{&c.DisableCatchAll}, "disable-catch-all", "", "set aside Ingresses with a spec.defaultBackend").NoOptDefVal = "true"
 }
 
+// AddReports adds the flags that say what is written to a cluster, and by which replica.
+func (c *Config) AddReports(flags *pflag.FlagSet) {
+	flags.Var(name{&c.PublishService}, "publish-service", "Service whose addresses stand in the status of Ingresses, as in sallyport/sallyport")
+	flags.Var(hosts(&c.PublishStatusAddress), "publish-status-address", "addresses or host names that stand there instead (repeatable)")
+	flags.VarPF(toggle{&c.ReportNodeInternalIPAddress}, "report-node-internal-ip-address", "", "publish the internal addresses of nodes, where those are published, although they have external ones").NoOptDefVal = "true"
+	flags.VarPF(toggle{&c.UpdateStatus}, "update-status", "", "write the status of Ingresses").NoOptDefVal = "true"
+	flags.VarPF(toggle{&c.UpdateStatusOnShutdown}, "update-status-on-shutdown", "", "empty it when the last replica leaves").NoOptDefVal = "true"
+	flags.VarPF(toggle{&c.DisableSyncEvents}, "disable-sync-events", "", "write no Event when an Ingress is first served; mistakes are told in any case").NoOptDefVal = "true"
+	flags.Var(lease{&c.ElectionID}, "election-id", "name of the Lease whose holder writes, in the namespace POD_NAMESPACE")
+	flags.Var(leaseTime{duration{&c.ElectionTTL}}, "election-ttl", "how long after its last sign of life a replica that writes is replaced")
+	flags.VarPF(toggle{&c.DisableLeaderElection}, "disable-leader-election", "", "write without a Lease; for a single replica only").NoOptDefVal = "true"
+	flags.VarPF(reverse{&c.DisableLeaderElection}, "leader-elect", "", "the opposite of --disable-leader-election").NoOptDefVal = "true"
+	hideAliases(flags)
+}
+
 // AddListeners adds the flags that say where to listen, and whom to believe there.
 func (c *Config) AddListeners(flags *pflag.FlagSet) {
 	flags.Var(address{&c.BindAddress}, "bind-address", "address for HTTP and HTTPS; every address when empty")

@@ -104,6 +104,16 @@ func prefixes(to *[]netip.Prefix) *list[netip.Prefix] {
 	}}
 }
 
+// hosts is a list of IP addresses and names of hosts, as the status of an Ingress may have them.
+func hosts(to *[]string) *list[string] {
+	return &list[string]{to: to, label: "ADDRESS", format: verbatim, parse: func(s string) (string, error) {
+		if addr, err := netip.ParseAddr(s); (err != nil || addr.Zone() != "") && !isSubdomain(s) {
+			return "", fmt.Errorf("%q is not an IP address or the name of a host, as in 192.0.2.7 or lb.example.org", s)
+		}
+		return s, nil
+	}}
+}
+
 // mappings is a list of [Mapping]s.
 func mappings(to *[]Mapping) *list[Mapping] {
 	return &list[Mapping]{to: to, label: "SERVICE=HOST:PORT", format: Mapping.String, parse: func(s string) (Mapping, error) {

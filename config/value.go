@@ -111,6 +111,34 @@ func (t timeout) Set(s string) error {
 	return fmt.Errorf("%q is not a length of time above zero, as in 10s or 1m30s", s)
 }
 
+// leaseTime is a length of time that leaves the holder of a Lease time to renew it.
+type leaseTime struct{ duration }
+
+const shortestLease = 3 * time.Second
+
+func (l leaseTime) Set(s string) error {
+	before := *l.to
+	if err := l.duration.Set(s); err != nil || *l.to >= shortestLease {
+		return err
+	}
+	*l.to = before
+	return fmt.Errorf("%q is not a length of time of %v or more, as in 15s", s, shortestLease)
+}
+
+// lease is the name of a Lease.
+type lease struct{ to *string }
+
+func (lease) Type() string     { return "NAME" }
+func (l lease) String() string { return deref(l.to) }
+
+func (l lease) Set(s string) error {
+	if !isSubdomain(s) {
+		return fmt.Errorf("%q is not the name of a Lease: small letters, digits, dashes and dots", s)
+	}
+	*l.to = s
+	return nil
+}
+
 // toggle is true or false; the flag alone means true.
 type toggle struct{ to *bool }
 
@@ -126,6 +154,21 @@ func (t toggle) Set(s string) error {
 	default:
 		return fmt.Errorf("%q is not true or false", s)
 	}
+	return nil
+}
+
+// reverse is a toggle that says the opposite.
+type reverse struct{ to *bool }
+
+func (reverse) Type() string     { return "bool" }
+func (r reverse) String() string { return strconv.FormatBool(!deref(r.to)) }
+
+func (r reverse) Set(s string) error {
+	var yes bool
+	if err := (toggle{&yes}).Set(s); err != nil {
+		return err
+	}
+	*r.to = !yes
 	return nil
 }
 

@@ -3,9 +3,12 @@ package controller
 import (
 	"cmp"
 	"crypto/tls"
+	"iter"
 	"slices"
 	"strings"
 	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
 
 	"sallyport/certs"
 	"sallyport/proxy"
@@ -217,6 +220,18 @@ func (h *host) entry() router.Host {
 	}
 	route := h.fallback.route()
 	return router.Host{Name: h.name, Fallback: &route}
+}
+
+// Served yields the Ingresses that the last table serves, in part at least, in no order. It may be used until the next
+// Build.
+func (b *Builder) Served() iter.Seq[*networkingv1.Ingress] {
+	return func(yield func(*networkingv1.Ingress) bool) {
+		for _, t := range b.ingresses {
+			if len(t.sites) > 0 && !yield(t.object) {
+				return
+			}
+		}
+	}
 }
 
 // problems collects what is known to be wrong, and counts the Ingresses that are served while it passes them.

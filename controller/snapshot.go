@@ -130,6 +130,28 @@ func (s *Snapshot) IngressClasses() iter.Seq[*networkingv1.IngressClass] {
 	return maps.Values(s.classes.objects)
 }
 
+// Object returns the object that a Ref names, nil when there is none.
+func (s *Snapshot) Object(ref Ref) metav1.Object {
+	key := Key{ref.Namespace, ref.Name}
+	switch ref.Kind {
+	case "Ingress":
+		return s.ingresses.object(key)
+	case "IngressClass":
+		return s.classes.object(key)
+	case "Service":
+		return s.services.object(key)
+	case "EndpointSlice":
+		return s.slices.object(key)
+	case "Secret":
+		return s.secrets.object(key)
+	case "ConfigMap":
+		return s.configMaps.object(key)
+	case "Namespace":
+		return s.namespaces.object(key)
+	}
+	return nil
+}
+
 // Slices returns the EndpointSlices whose label kubernetes.io/service-name names the Service, by their names.
 func (s *Snapshot) Slices(service Key) []*discoveryv1.EndpointSlice {
 	return slices.SortedFunc(maps.Values(s.byService[service]), func(a, b *discoveryv1.EndpointSlice) int {
@@ -232,6 +254,14 @@ func (k *kind[T, P]) delete(key Key) bool {
 	delete(k.objects, key)
 	k.change(key)
 	return true
+}
+
+// object is the object of that key as a metav1.Object, nil when there is none.
+func (k *kind[T, P]) object(key Key) metav1.Object {
+	if object, ok := k.objects[key]; ok {
+		return object
+	}
+	return nil
 }
 
 func (k *kind[T, P]) change(key Key) {

@@ -22,7 +22,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"sallyport/controller"
 	"sallyport/controller/cluster"
+	"sallyport/controller/feedback"
 	"sallyport/e2e"
 )
 
@@ -353,11 +355,24 @@ func TestDeployedFlagsExist(t *testing.T) {
 	}
 }
 
-// TestEveryPermissionHasAReader holds the ClusterRole against what the code asks for: nothing is missing, nothing is
-// left over, nothing is written.
-func TestEveryPermissionHasAReader(t *testing.T) {
+// TestEveryPermissionIsAskedFor holds the roles against what the code asks for: nothing is missing, nothing is left over.
+func TestEveryPermissionIsAskedFor(t *testing.T) {
+	objects := render(t, "../deploy")
+	everywhere, own := feedback.Permissions()
+	comparePermissions(t, only[*rbacv1.ClusterRole](t, objects).Rules, slices.Concat(cluster.Permissions(), everywhere))
+	role := only[*rbacv1.Role](t, objects)
+	comparePermissions(t, role.Rules, own)
+	for _, rule := range role.Rules {
+		if !slices.Equal(rule.Verbs, []string{"create"}) && len(rule.ResourceNames) == 0 {
+			t.Errorf("the Role grants %v of every object of %v, want one by name", rule.Verbs, rule.Resources)
+		}
+	}
+}
+
+func comparePermissions(t *testing.T, rules []rbacv1.PolicyRule, asked []controller.Permission) {
+	t.Helper()
 	granted := make(map[string]bool)
-	for _, rule := range only[*rbacv1.ClusterRole](t, render(t, "../deploy")).Rules {
+	for _, rule := range rules {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				for _, verb := range rule.Verbs {
@@ -366,17 +381,17 @@ func TestEveryPermissionHasAReader(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range cluster.Permissions() {
+	for _, p := range asked {
 		for _, verb := range p.Verbs {
 			permission := verb + " " + p.Resource + " of group " + p.Group
 			if !granted[permission] {
-				t.Errorf("the code asks to %s (%s), which the ClusterRole does not grant", permission, p.Why)
+				t.Errorf("the code asks to %s (%s), which deploy/ does not grant", permission, p.Why)
 			}
 			delete(granted, permission)
 		}
 	}
 	for permission := range granted {
-		t.Errorf("the ClusterRole grants to %s, which nothing asks for", permission)
+		t.Errorf("deploy/ grants to %s, which nothing asks for", permission)
 	}
 }
 

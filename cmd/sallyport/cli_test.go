@@ -47,7 +47,7 @@ func TestWrongUsageExitsWithTwoAndSaysWhatIsRight(t *testing.T) {
 	}{
 		{"an unknown command", nil, []string{"serve"}, `there is no command "serve", expected one of check, demo, routes, run, version`},
 		{"an unknown flag", nil, []string{"run", "--htp-port=1"}, "--htp-port: there is no such flag, did you mean --http-port?"},
-		{"another controller's flag", nil, []string{"run", "--update-status"}, "--update-status: there is no such flag here"},
+		{"another controller's flag", nil, []string{"run", "--status-update-interval=60"}, "--status-update-interval: there is no such flag here"},
 		{"a bad value", nil, []string{"run", "--http-port=x"}, `--http-port: "x" is not a port, a whole number from 0 to 65535`},
 		{"a bad variable", []string{"SALLYPORT_HTTP_PORT=x"}, []string{"run"}, `SALLYPORT_HTTP_PORT: "x" is not a port`},
 		{"a bad form", nil, []string{"version", "-o", "xml"}, `--output: "xml" is not one of text, json, yaml`},
@@ -60,6 +60,7 @@ func TestWrongUsageExitsWithTwoAndSaysWhatIsRight(t *testing.T) {
 		{"a kubeconfig of the environment is not named", []string{"KUBECONFIG=/dev/null"}, []string{"run"}, "nothing to serve"},
 		{"two sources", nil, []string{"run", "--manifests=.", "--kubeconfig=x"}, "--manifests and --kubeconfig exclude each other"},
 		{"a cluster's flag for a folder", nil, []string{"run", "--manifests=.", "--watch-namespace=a"}, "--watch-namespace chooses among a cluster's namespaces"},
+		{"a status for a folder", nil, []string{"run", "--manifests=.", "--publish-status-address=192.0.2.7"}, "--publish-service and --publish-status-address write to a cluster"},
 		{"a folder's flag for a cluster", nil, []string{"run", "--kubeconfig=x", "--map=web=localhost:1"}, "--map default/web=localhost:1: only Services of a folder can be mapped"},
 		{"a kubeconfig that is not there", nil, []string{"run", "--kubeconfig=nowhere", "--http-port=0", "--https-port=0", "--admin-port=0"}, "nowhere: no such file or directory"},
 		{"a selector that is none", nil, []string{"run", "--kubeconfig=nowhere", "--watch-namespace-selector=a=b=c", "--http-port=0", "--https-port=0", "--admin-port=0"}, "--watch-namespace-selector"},

@@ -38,6 +38,7 @@ func openCluster(c config.Config, log *slog.Logger) (source, error) {
 		Kubeconfig:        c.Kubeconfig,
 		Namespaces:        c.WatchNamespaces,
 		NamespaceSelector: selector,
+		Service:           controller.Key(c.PublishService),
 		Secrets:           secrets,
 		Log:               log,
 	})

@@ -46,6 +46,7 @@ func flagGroups() []struct {
 		group("Where objects come from", c.AddSources, c.AddMap),
 		group("Where to listen", c.AddListeners),
 		group("Which Ingresses are served", c.AddClasses),
+		group("What is written to a cluster", c.AddReports),
 		group("How the process behaves", c.AddProcess),
 	}
 }
@@ -59,7 +60,7 @@ Flags marked repeatable take several values with commas between them too (` + "`
 they replace the default. Lengths of time are written like ` + "`10s`" + ` or ` + "`1m30s`" + `; a number alone counts seconds.
 
 Where ingress-nginx has the same flag, the name is the same. Its ` + "`--healthz-port`, `--healthz-host` and `--v`" + `, and
-` + "`--metrics-bind-address` and `--health-probe-bind-address`" + ` of kubebuilder programs, are understood too. A flag that only
+` + "`--metrics-bind-address`, `--health-probe-bind-address` and `--leader-elect`" + ` of kubebuilder programs, are understood too. A flag that only
 they have is refused with the name of the one that does its work here.
 `
 

@@ -34,6 +34,7 @@ func addRunFlags(flags *pflag.FlagSet, c *config.Config) {
 	c.AddMap(flags)
 	c.AddListeners(flags)
 	c.AddClasses(flags)
+	c.AddReports(flags)
 	c.AddProcess(flags)
 }
 
@@ -56,6 +57,11 @@ func run(ctx context.Context, w world, c config.Config) error {
 	if err != nil {
 		return err
 	}
+	if from, ok := source.(clusterSource); ok {
+		if s.feedback, err = newFeedback(w, c, from, s.metrics, log); err != nil {
+			return err
+		}
+	}
 	ctx, stop := untilSignal(ctx, w)
 	defer stop()
 	return s.serve(ctx, source)
@@ -75,6 +81,8 @@ func checkSource(c config.Config, inPod bool) error {
 		return errors.New("--watch-namespace chooses among a cluster's namespaces; of --manifests everything is served")
 	case folder && c.WatchNamespaceSelector != "":
 		return errors.New("--watch-namespace-selector chooses among a cluster's namespaces; of --manifests everything is served")
+	case folder && (c.PublishService != (config.Name{}) || len(c.PublishStatusAddress) > 0):
+		return errors.New("--publish-service and --publish-status-address write to a cluster; of --manifests nothing is written")
 	case len(c.WatchNamespaces) > 0 && c.WatchNamespaceSelector != "":
 		return errors.New("--watch-namespace and --watch-namespace-selector exclude each other")
 	}

@@ -11,6 +11,7 @@ import (
 	"sallyport/certs"
 	"sallyport/config"
 	"sallyport/controller"
+	"sallyport/controller/feedback"
 	"sallyport/proxy"
 	"sallyport/proxy/admin"
 	"sallyport/proxy/upstream"
@@ -30,6 +31,8 @@ type server struct {
 	access  *proxy.AccessLog // nil: none
 	metrics *admin.Metrics
 	admin   *admin.Server
+	// feedback tells the cluster what became of its objects; nil: there is none, or it is only read.
+	feedback *feedback.Writer
 
 	built    chan struct{} // closed once the first table is in place
 	serving  atomic.Bool   // the listeners of front are served
@@ -93,15 +96,25 @@ func (s *server) serve(ctx context.Context, from source) error {
 	start("HTTPS", func() error { return s.front.ServeTLS(s.listeners.https) })
 	s.serving.Store(true)
 	s.log.Info("serving", "http", s.listeners.http.Addr().String(), "https", s.listeners.https.Addr().String(), "admin", s.listeners.admin.Addr().String())
-	start("announce", func() error { return s.announce(ctx) })
+	staying, leave := context.WithCancel(ctx)
+	start("announce", func() error { return s.announce(staying) })
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		if s.feedback != nil {
+			s.feedback.Run(staying)
+		}
+	}()
 
 	var err error
 	select {
 	case <-ctx.Done():
-		s.drain()
+		s.drain(told)
 	case err = <-failed:
 		s.front.Shutdown(ended())
 	}
+	leave()
+	<-told
 	stopSource()
 	s.admin.Close()
 	tasks.Wait()
@@ -125,16 +138,25 @@ func (s *server) announce(ctx context.Context) error {
 
 // drain lets what is in flight end: readiness fails and answers close their connections at once, so that clients and
 // load balancers look elsewhere while connections are still taken; then the listeners close and the rest has its time.
-func (s *server) drain() {
+// Another replica may tell the cluster what there is to tell as soon as told is closed.
+func (s *server) drain(told <-chan struct{}) {
 	s.log.Info("draining", "delay", s.config.DrainDelay.String(), "grace", s.config.ShutdownGracePeriod.String())
 	s.draining.Store(true)
 	s.front.Drain()
 	<-time.After(s.config.DrainDelay)
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.ShutdownGracePeriod)
 	defer cancel()
+	var withdrawal sync.WaitGroup
+	withdrawal.Go(func() {
+		<-told
+		if s.feedback != nil {
+			s.feedback.Withdraw(ctx)
+		}
+	})
 	if err := s.front.Shutdown(ctx); err != nil {
 		s.log.Warn("connections were cut at the end of --shutdown-grace-period", "err", err)
 	}
+	withdrawal.Wait()
 	s.log.Info("bye")
 }
 
@@ -150,6 +172,9 @@ func (s *server) apply(now state) {
 		problems = now.report(problems)
 	}
 	s.metrics.Built(counted(result, problems))
+	if s.feedback != nil {
+		s.feedback.Update(now.snapshot, s.builder.Served(), problems)
+	}
 	var rows []routeRow
 	if now.locate != nil {
 		rows = routeRows(result.Table, &s.pools, now.locate)

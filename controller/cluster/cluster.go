@@ -24,7 +24,7 @@
 //
 // # What it does not do
 //
-// It writes nothing: status, Events and leases are not its business. It decides nothing about an object but whether its
+// It writes nothing: status, Events and leases are the business of controller/feedback. It decides nothing about an object but whether its
 // namespace is watched.
 package cluster
 
@@ -59,6 +59,9 @@ type Options struct {
 	// NamespaceSelector restricts the Ingresses to those of namespaces with matching labels, as they change. Nil or empty:
 	// all.
 	NamespaceSelector labels.Selector
+	// Service is held with its EndpointSlices although its namespace may not be among Namespaces: the one in front of this
+	// controller. Zero: none.
+	Service controller.Key
 	// Secrets are held whatever their type and namespace, although no Ingress names them: that of the default certificate.
 	Secrets []controller.Key
 	// Log gets what client libraries say too. Nil: slog.Default().
@@ -151,6 +154,9 @@ func bridgeLogs(log *slog.Logger) {
 		ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 	})
 }
+
+// Config is how the API server is reached.
+func (s *Source) Config() *rest.Config { return s.config }
 
 // Synced reports whether every kind has been read to the end, once. It stays true when the API server goes away.
 func (s *Source) Synced() bool { return s.synced.Load() }

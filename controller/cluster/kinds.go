@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -10,31 +11,26 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-// A Permission is something that the cluster must allow.
-type Permission struct {
-	Group    string // "" is the core group
-	Resource string
-	Verbs    []string
-	Why      string
-}
+	"sallyport/controller"
+)
 
 var read = []string{"get", "list", "watch"}
 
-// Permissions are all that is asked of the API server, one a kind that is watched.
-func Permissions() []Permission {
-	return []Permission{
-		{"networking.k8s.io", "ingresses", read, "what is to be served"},
-		{"networking.k8s.io", "ingressclasses", read, "which Ingresses are ours"},
-		{"", "services", read, "the ports that Ingresses name"},
-		{"discovery.k8s.io", "endpointslices", read, "the Pods behind a Service"},
-		{"", "secrets", read, "certificates; those of type kubernetes.io/tls, and others by name"},
-		{"", "namespaces", read, "their labels, for --watch-namespace-selector"},
+// Permissions are all that reading asks of the API server, one a kind that is watched.
+func Permissions() []controller.Permission {
+	return []controller.Permission{
+		{Group: "networking.k8s.io", Resource: "ingresses", Verbs: read, Why: "what is to be served"},
+		{Group: "networking.k8s.io", Resource: "ingressclasses", Verbs: read, Why: "which Ingresses are ours"},
+		{Group: "", Resource: "services", Verbs: read, Why: "the ports that Ingresses name"},
+		{Group: "discovery.k8s.io", Resource: "endpointslices", Verbs: read, Why: "the Pods behind a Service"},
+		{Group: "", Resource: "secrets", Verbs: read, Why: "certificates; those of type kubernetes.io/tls, and others by name"},
+		{Group: "", Resource: "namespaces", Verbs: read, Why: "their labels, for --watch-namespace-selector"},
 	}
 }
 
@@ -68,8 +64,22 @@ func (s *Source) newCacheOptions(o Options) cache.Options {
 		for _, namespace := range o.Namespaces {
 			options.DefaultNamespaces[namespace] = cache.Config{}
 		}
+		addService(&options, o.Service)
 	}
 	return options
+}
+
+// addService adds a Service and its EndpointSlices to what is held, unless all of its namespace is.
+func addService(options *cache.Options, service controller.Key) {
+	_, all := options.DefaultNamespaces[service.Namespace]
+	if all || service == (controller.Key{}) {
+		return
+	}
+	services, slices := maps.Clone(options.DefaultNamespaces), maps.Clone(options.DefaultNamespaces)
+	services[service.Namespace] = cache.Config{FieldSelector: fields.OneTermEqualSelector("metadata.name", service.Name)}
+	slices[service.Namespace] = cache.Config{LabelSelector: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service.Name})}
+	options.ByObject[new(corev1.Service)] = cache.ByObject{Namespaces: services}
+	options.ByObject[new(discoveryv1.EndpointSlice)] = cache.ByObject{Namespaces: slices}
 }
 
 // newMapper knows the kinds that are watched. The usual one asks the API server, and would make a process that starts while

@@ -15,6 +15,7 @@ import (
 // rule's path, `host` the rule's host, and a method that is not a usual one is "OTHER".
 type Metrics struct {
 	registry *prometheus.Registry
+	leading  *prometheus.GaugeVec
 
 	requests                                                           *prometheus.CounterVec
 	requestDuration, responseDuration, headerDuration, connectDuration *prometheus.HistogramVec
@@ -52,6 +53,10 @@ func NewMetrics(identity Identity) *Metrics {
 	}, []string{"release", "build", "repository"})
 	info.WithLabelValues(identity.Version, revision(), "sallyport").Set(1)
 	nginx.MustRegister(info)
+	m.leading = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "leader_election_status", Help: "1 when this replica writes to the cluster, 0 when another does.",
+	}, []string{"name"})
+	nginx.MustRegister(m.leading)
 	m.builds.describe(constant)
 	m.registry.MustRegister(&m.builds, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -88,6 +93,18 @@ func (m *Metrics) registerRequests(r prometheus.Registerer) {
 	m.requestSize = histogram("request_size", "Bytes of the request, head and body.", sizes)
 	m.responseSize = histogram("response_size", "Bytes of the answer's body.", sizes)
 	m.bytesSent = histogram("bytes_sent", "Bytes of the answer's body; the older name of response_size.", sizes)
+}
+
+// Lead returns what sets whether this replica leads, by the name of the election. It does not yet.
+func (m *Metrics) Lead(election string) func(bool) {
+	gauge := m.leading.WithLabelValues(election)
+	return func(yes bool) {
+		if yes {
+			gauge.Set(1)
+		} else {
+			gauge.Set(0)
+		}
+	}
 }
 
 // CountLines has the lines that the access log lost under sallyport_access_log_dropped_total.
