@@ -1,13 +1,18 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"sallyport/config"
 	"sallyport/e2e"
 )
 
@@ -204,5 +209,63 @@ func TestProfilesNeedTheFlag(t *testing.T) {
 	response.Body.Close()
 	if response.StatusCode != http.StatusNotFound {
 		t.Errorf("profiles without --profiling are answered %s, want 404", response.Status)
+	}
+}
+
+// A deadSource fails before there is a first state.
+type deadSource struct{ err error }
+
+func (s deadSource) Run(context.Context, func(state)) error { return s.err }
+
+func TestServeReturnsTheErrorOfASourceThatNeverHadAState(t *testing.T) {
+	c := config.Default()
+	c.HTTPPort, c.HTTPSPort, c.AdminPort, c.AccessLog = 0, 0, 0, "off"
+	l, err := listen(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(string) (string, bool) { return "", false }
+	s, err := newServer(world{out: io.Discard, err: io.Discard, lookup: nothing}, c, l, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("nothing can be read")
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		err = s.serve(t.Context(), deadSource{cause})
+	}()
+	wait(t, "serve to return", returned)
+	if !errors.Is(err, cause) {
+		t.Errorf("serve returned %v, want what the source said: %v", err, cause)
+	}
+}
+
+// failing is a source that cannot be read.
+type failing struct{ err error }
+
+func (f failing) Run(context.Context, func(state)) error { return f.err }
+
+func TestServeReturnsWhyItsSourceFailedBeforeTheFirstTable(t *testing.T) {
+	c := config.Default()
+	c.HTTPPort, c.HTTPSPort, c.AdminPort, c.AccessLog = 0, 0, 0, "off"
+	listeners, err := listen(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listeners.close()
+	s, err := newServer(world{out: io.Discard, err: io.Discard, lookup: os.LookupEnv}, c, listeners, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cannot, ended := errors.New("cannot read"), make(chan error, 1)
+	go func() { ended <- s.serve(t.Context(), failing{cannot}) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, cannot) {
+			t.Errorf("serve returns %v, want %v", err, cannot)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("serve goes on although its source has failed")
 	}
 }
