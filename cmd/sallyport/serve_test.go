@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -209,35 +210,6 @@ func TestProfilesNeedTheFlag(t *testing.T) {
 	response.Body.Close()
 	if response.StatusCode != http.StatusNotFound {
 		t.Errorf("profiles without --profiling are answered %s, want 404", response.Status)
-	}
-}
-
-// A deadSource fails before there is a first state.
-type deadSource struct{ err error }
-
-func (s deadSource) Run(context.Context, func(state)) error { return s.err }
-
-func TestServeReturnsTheErrorOfASourceThatNeverHadAState(t *testing.T) {
-	c := config.Default()
-	c.HTTPPort, c.HTTPSPort, c.AdminPort, c.AccessLog = 0, 0, 0, "off"
-	l, err := listen(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	nothing := func(string) (string, bool) { return "", false }
-	s, err := newServer(world{out: io.Discard, err: io.Discard, lookup: nothing}, c, l, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cause := errors.New("nothing can be read")
-	returned := make(chan struct{})
-	go func() {
-		defer close(returned)
-		err = s.serve(t.Context(), deadSource{cause})
-	}()
-	wait(t, "serve to return", returned)
-	if !errors.Is(err, cause) {
-		t.Errorf("serve returned %v, want what the source said: %v", err, cause)
 	}
 }
 
