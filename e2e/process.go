@@ -45,6 +45,12 @@ func Start(t testing.TB, folder string, args ...string) *Process {
 // Launch is Start without the folder and the wait.
 func Launch(t testing.TB, args ...string) *Process {
 	t.Helper()
+	return LaunchIn(t, nil, args...)
+}
+
+// LaunchIn is Launch with more variables, as NAME=VALUE, in the environment.
+func LaunchIn(t testing.TB, environment []string, args ...string) *Process {
+	t.Helper()
 	ports := freePorts(t, 3)
 	p := &Process{
 		HTTP: "127.0.0.1:" + ports[0], HTTPS: "127.0.0.1:" + ports[1], Admin: "127.0.0.1:" + ports[2],
@@ -52,6 +58,7 @@ func Launch(t testing.TB, args ...string) *Process {
 	}
 	args = append([]string{"run", "--http-port=" + ports[0], "--https-port=" + ports[1], "--admin-port=" + ports[2]}, args...)
 	p.cmd = exec.Command(Tool("sallyport"), args...)
+	p.cmd.Env = append(os.Environ(), environment...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start sallyport: %v", err)
@@ -102,6 +109,12 @@ func (p *Process) Ready() error {
 
 // Terminate sends SIGTERM.
 func (p *Process) Terminate() { p.cmd.Process.Signal(syscall.SIGTERM) }
+
+// Kill ends the process as a crash would, and waits until it has ended.
+func (p *Process) Kill() {
+	p.cmd.Process.Kill()
+	<-p.exited
+}
 
 // Exited is closed when the process has ended; then ExitCode is its exit code.
 func (p *Process) Exited() <-chan struct{} { return p.exited }

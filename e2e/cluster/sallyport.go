@@ -14,9 +14,13 @@ import (
 	"sallyport/e2e"
 )
 
+// Namespace is where deploy/ installs Sallyport.
+const Namespace = "sallyport"
+
 // A Sallyport is one replica, with a client for which every host is that replica.
 type Sallyport struct {
 	*e2e.Process
+	Name   string // of its Pod, as far as it knows
 	client *http.Client
 }
 
@@ -36,8 +40,9 @@ func (c *Cluster) Launch(t testing.TB, flags ...string) *Sallyport {
 	user := fmt.Sprintf("sallyport-%d", c.replicas)
 	token := strings.TrimSpace(c.Kubectl(t, "create", "token", "sallyport", "--namespace=sallyport"))
 	writeKubeconfig(t, c.kubeconfig(user), kubeconfig{server: c.server, authority: filepath.Join(c.folder, "ca.crt"), token: token})
-	process := e2e.Launch(t, append([]string{"--kubeconfig=" + c.kubeconfig(user)}, flags...)...)
-	s := &Sallyport{Process: process, client: process.Client(nil)}
+	process := e2e.LaunchIn(t, []string{"POD_NAMESPACE=" + Namespace, "POD_NAME=" + user},
+		append([]string{"--kubeconfig=" + c.kubeconfig(user)}, flags...)...)
+	s := &Sallyport{Process: process, Name: user, client: process.Client(nil)}
 	t.Cleanup(s.client.CloseIdleConnections)
 	return s
 }
