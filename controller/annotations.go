@@ -3,8 +3,8 @@ package controller
 import "sallyport/proxy/feature"
 
 // annotationProblem is what a feature found, as a problem of the Ingress. A value that cannot be read, and an annotation
-// without which the routes must not stand open, are errors: the Ingress is not served as asked. A name that nobody knows
-// is a warning, and so is one of ingress-nginx that is not supported: manifests are full of them, and most only tune.
+// without which the routes must not stand open, are errors: the Ingress is not served as asked. Any other name that nobody
+// knows is a warning, and so is one of ingress-nginx that is not supported: manifests are full of them, and most only tune.
 func (t *translated) annotationProblem(p feature.Problem) Problem {
 	severity, reason := Warning, ReasonUnknownAnnotation
 	switch p.Reason {

@@ -30,7 +30,7 @@
 // [Declarations].
 //
 // A bad value of something that shapes traffic is a [Problem], and the default is used. What guards a route fails
-// closed: a mistake in it, or a guard that we do not have, makes the routes of the Ingress answer 503.
+// closed: a mistake in its value or its name, or a guard that we do not have, makes the routes of the Ingress answer 503.
 //
 // # What it does not do
 //

@@ -52,9 +52,9 @@ func TestTheListOfTheReferenceIsWhole(t *testing.T) {
 	if !slices.IsSorted(nginxNames) || len(slices.Compact(slices.Clone(nginxNames))) != len(nginxNames) {
 		t.Error("the names are not sorted, or one stands twice")
 	}
-	for name := range insteadOf {
-		if slices.Contains(nginxNames, name) {
-			t.Errorf("%s exists and has a replacement at once", name)
+	for _, r := range replacements {
+		if slices.Contains(nginxNames, r.prefix) {
+			t.Errorf("%s exists and has a replacement at once", r.prefix)
 		}
 	}
 }
@@ -123,10 +123,28 @@ func TestWhatNothingReadsIsToldWithAWayOut(t *testing.T) {
 		{"configuration-snippet", Unsupported, false, "snippets of nginx configuration are refused"},
 		{"server-snippets", Unsupported, false, "snippets of nginx configuration are refused"},
 		{"auth-snippet", Unsupported, true, "snippets of nginx configuration are refused"},
-		{"rate-limit", UnknownName, false, "write limit-rps or limit-rpm"},
+		{"rate-limit", UnknownName, true, "write limit-rps or limit-rpm; it is to guard the routes of this Ingress, so they answer 503"},
+		{"rate-limit-rps", UnknownName, true, "write limit-rps"},
+		{"limit-burst", UnknownName, true, "write limit-burst-multiplier"},
+		{"limit-burst-multipler", UnknownName, true, "write limit-burst-multiplier"},
+		{"blacklist-source-range", UnknownName, true, "write denylist-source-range"},
 		{"gzip-level", UnknownName, false, "use-gzip"},
 		{"secure-backends", UnknownName, false, `backend-protocol: "HTTPS"`},
-		{"global-rate-limit-key", UnknownName, false, "limit-rps"},
+		{"global-rate-limit-key", UnknownName, true, "limit-rps"},
+		{"hsts-preload", UnknownName, false, "a key of the ConfigMap"},
+		{"auth-typ", UnknownName, true, "(did you mean auth-type?); it is to guard the routes of this Ingress, so they answer 503"},
+		{"auth-ulr", UnknownName, true, "did you mean auth-url?"},
+		{"atuh-url", UnknownName, true, "did you mean auth-url?"},
+		{"AUTH-URL", UnknownName, true, "did you mean auth-url?"},
+		{"Auth-by-Something-of-Mine", UnknownName, true, "answer 503"},
+		{"whitelist-source-rang", UnknownName, true, "did you mean whitelist-source-range?"},
+		{"withelist-source-range", UnknownName, true, "did you mean whitelist-source-range?"},
+		{"alowlist-source-range", UnknownName, true, "did you mean allowlist-source-range?"},
+		{"limit-rp", UnknownName, true, "did you mean limit-rpm?"},
+		{"limits-rps", UnknownName, true, "did you mean limit-rps?"},
+		{"statisfy", UnknownName, true, "did you mean satisfy?"},
+		{"enable-globl-auth", UnknownName, true, "did you mean enable-global-auth?"},
+		{"auth-something-of-mine", UnknownName, true, "no annotation has this name; it is to guard"},
 		{"auth-url", Unsupported, true, "answer 503 rather than stand open"},
 		{"auth-tls-secret", Unsupported, true, "answer 503"},
 		{"whitelist-source-range", Unsupported, true, "answer 503"},

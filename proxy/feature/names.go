@@ -2,55 +2,44 @@ package feature
 
 import "strings"
 
-// insteadOf has the names that people write although ingress-nginx never had them, or has them no more, and what to
-// write instead (reference B16).
-var insteadOf = map[string]string{
-	"rate-limit":                      "write limit-rps or limit-rpm",
-	"rate-limit-rps":                  "write limit-rps",
-	"rate-limit-window":               "write limit-rps or limit-rpm",
-	"limit-burst":                     "write limit-burst-multiplier",
-	"rate-limit-burst-multiplier":     "write limit-burst-multiplier",
-	"limit-status-code":               "write limit-req-status-code in the ConfigMap of the controller",
-	"websocket-services":              "leave it out: WebSockets need no annotation",
-	"websocket":                       "leave it out: WebSockets need no annotation",
-	"enable-websocket":                "leave it out: WebSockets need no annotation",
-	"enable-websockets":               "leave it out: WebSockets need no annotation",
-	"enable-gzip":                     "compression is a key of the ConfigMap: use-gzip",
-	"enable-metrics":                  "leave it out: metrics are always there",
-	"hsts":                            "it is a key of the ConfigMap",
-	"hsts-max-age":                    "it is a key of the ConfigMap",
-	"enable-hsts":                     "it is a key of the ConfigMap: hsts",
-	"use-forwarded-headers":           "it is a key of the ConfigMap",
-	"ssl-protocols":                   "it is a key of the ConfigMap",
-	"proxy-hide-headers":              "it is a key of the ConfigMap: hide-headers",
-	"session-cookie-hash":             "write affinity-mode",
-	"secure-backends":                 `write backend-protocol: "HTTPS"`,
-	"grpc-backend":                    `write backend-protocol: "GRPC"`,
-	"secure-verify-ca-secret":         "write proxy-ssl-secret",
-	"add-base-url":                    "write x-forwarded-prefix",
-	"base-url-scheme":                 "write x-forwarded-prefix",
-	"enable-opentracing":              "write enable-opentelemetry",
-	"opentracing-trust-incoming-span": "write opentelemetry-trust-incoming-span",
-	"enable-influxdb":                 "leave it out: metrics are served for Prometheus",
-}
-
-// insteadOfFamily does the same for names that begin alike.
-var insteadOfFamily = []struct{ prefix, instead string }{
-	{"gzip-", "compression is set in the ConfigMap: use-gzip and the keys beside it"},
-	{"real-ip-", "it is a key of the ConfigMap"},
-	{"influxdb-", "leave it out: metrics are served for Prometheus"},
-	{"lua-resty-waf", "that firewall was removed; enable-modsecurity came in its place"},
+// replacements are what to write instead of names that people write although ingress-nginx never had them, or has them no
+// more (reference B16), and of all names that begin like them.
+var replacements = []struct{ prefix, instead string }{
+	{"rate-limit", "write limit-rps or limit-rpm"},
 	{"global-rate-limit", "it was removed in release 1.12; write limit-rps or limit-rpm, which count in each replica"},
+	{"limit-burst", "write limit-burst-multiplier"},
+	{"limit-status-code", "write limit-req-status-code in the ConfigMap of the controller"},
+	{"blacklist-", "write denylist-source-range"},
+	{"blocklist-", "write denylist-source-range"},
+	{"websocket", "leave it out: WebSockets need no annotation"},
+	{"enable-websocket", "leave it out: WebSockets need no annotation"},
+	{"enable-gzip", "compression is a key of the ConfigMap: use-gzip"},
+	{"gzip-", "compression is set in the ConfigMap: use-gzip and the keys beside it"},
+	{"enable-metrics", "leave it out: metrics are always there"},
+	{"enable-influxdb", "leave it out: metrics are served for Prometheus"},
+	{"influxdb-", "leave it out: metrics are served for Prometheus"},
+	{"enable-hsts", "it is a key of the ConfigMap: hsts"},
+	{"hsts", "it is a key of the ConfigMap"},
+	{"use-forwarded-headers", "it is a key of the ConfigMap"},
+	{"real-ip-", "it is a key of the ConfigMap"},
+	{"ssl-protocols", "it is a key of the ConfigMap"},
+	{"proxy-hide-headers", "it is a key of the ConfigMap: hide-headers"},
+	{"session-cookie-hash", "write affinity-mode"},
+	{"secure-backends", `write backend-protocol: "HTTPS"`},
+	{"grpc-backend", `write backend-protocol: "GRPC"`},
+	{"secure-verify-ca-secret", "write proxy-ssl-secret"},
+	{"add-base-url", "write x-forwarded-prefix"},
+	{"base-url-scheme", "write x-forwarded-prefix"},
+	{"enable-opentracing", "write enable-opentelemetry"},
+	{"opentracing-", "write its name with opentelemetry instead of opentracing"},
+	{"lua-resty-waf", "that firewall was removed; enable-modsecurity came in its place"},
 }
 
-// replacement says what to write instead of a name, or "" when the name is not one of those.
+// replacement says what to write instead of a name that is none of nginxNames, or "" when there is nothing to say.
 func replacement(name string) string {
-	if instead := insteadOf[name]; instead != "" {
-		return instead
-	}
-	for _, family := range insteadOfFamily {
-		if strings.HasPrefix(name, family.prefix) {
-			return family.instead
+	for _, r := range replacements {
+		if strings.HasPrefix(name, r.prefix) {
+			return r.instead
 		}
 	}
 	return ""

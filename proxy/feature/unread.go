@@ -13,7 +13,8 @@ import (
 const snippetsRefused = "snippets of nginx configuration are refused: Sallyport has no configuration text to put them in, and whoever may write one could read every Secret of the cluster"
 
 // reportUnread makes a Problem of every annotation under our prefixes that no feature has read: it is one of
-// ingress-nginx that we do not have, or had another name once, or is a slip.
+// ingress-nginx that we do not have, or had another name once, or is a slip. One that guards the routes denies, and so does
+// a slip in the name of one: whoever wrote auth-ulr believes that nobody gets in without a password.
 func (a *Annotations) reportUnread() {
 	for _, key := range slices.Sorted(maps.Keys(a.values)) {
 		name, ok := nameOf(key)
@@ -21,29 +22,31 @@ func (a *Annotations) reportUnread() {
 			continue
 		}
 		p := Problem{Annotation: key, Value: a.values[key]}
-		p.Reason, p.Message = a.explain(name)
-		if p.Reason == Unsupported && guards(name) {
+		var meant string
+		p.Reason, p.Message, meant = a.explain(name)
+		if guards(name) || guards(meant) {
 			p.Denies, p.Message = true, p.Message+closed
 		}
 		a.problems = append(a.problems, p)
 	}
 }
 
-// explain says why nothing reads a name, and what to do about it.
-func (a *Annotations) explain(name string) (Reason, string) {
-	instead := replacement(name)
+// explain says why nothing reads a name, and what to do about it; meant is the name that somebody who made a slip had in
+// mind, "" when there is none near.
+func (a *Annotations) explain(name string) (why Reason, message, meant string) {
 	switch {
 	case strings.HasSuffix(name, "-snippet"), strings.HasSuffix(name, "-snippets"):
-		return Unsupported, snippetsRefused
-	case instead != "":
-		return UnknownName, "ingress-nginx does not know this name; " + instead
+		return Unsupported, snippetsRefused, ""
 	case slices.Contains(nginxNames, name):
-		return Unsupported, "this annotation of ingress-nginx is not supported yet"
+		return Unsupported, "this annotation of ingress-nginx is not supported yet", ""
 	}
-	if near := spelling.Nearest(name, slices.Values(a.known())); near != "" {
-		return UnknownName, fmt.Sprintf("no annotation has this name; did you mean %s?", near)
+	if instead := replacement(name); instead != "" {
+		return UnknownName, "ingress-nginx does not know this name; " + instead, ""
 	}
-	return UnknownName, "no annotation has this name"
+	if meant = spelling.Nearest(name, slices.Values(a.known())); meant != "" {
+		return UnknownName, fmt.Sprintf("no annotation has this name (did you mean %s?)", meant), meant
+	}
+	return UnknownName, "no annotation has this name", ""
 }
 
 // nameOf cuts our prefixes off an annotation's full name.
@@ -71,17 +74,18 @@ func (a *Annotations) known() []string {
 }
 
 // closed ends the message of a problem that denies.
-const closed = "; it guards the routes of this Ingress, so they answer 503 rather than stand open"
+const closed = "; it is to guard the routes of this Ingress, so they answer 503 rather than stand open"
 
-// guards reports whether an annotation keeps clients out: without it the route would stand open.
+// guardFamilies begin the names of annotations that keep clients out, and those that somebody might write for one.
+var guardFamilies = []string{
+	"auth-", "allowlist-", "whitelist-", "denylist-", "blacklist-", "blocklist-",
+	"limit-", "rate-limit", "global-rate-limit",
+}
+
+// guards reports whether an annotation, by its name, keeps clients out: without it the route would stand open. It need not
+// be one that exists.
 func guards(name string) bool {
-	if name == "satisfy" || name == "enable-global-auth" {
-		return true
-	}
-	for _, family := range []string{"auth-", "allowlist-", "whitelist-", "denylist-", "limit-"} {
-		if strings.HasPrefix(name, family) {
-			return true
-		}
-	}
-	return false
+	name = strings.ToLower(name)
+	return name == "satisfy" || name == "enable-global-auth" ||
+		slices.ContainsFunc(guardFamilies, func(family string) bool { return strings.HasPrefix(name, family) })
 }
