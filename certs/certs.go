@@ -28,7 +28,8 @@ import (
 
 // Certificates are all there are. Do not change one that was given to a Store; make another.
 type Certificates struct {
-	// ByHost has the certificates of hosts: lower-case names, or wildcards such as "*.example.org".
+	// ByHost has the certificates of hosts: lower-case names, or wildcards such as "*.example.org". Nil means that the
+	// host has the default one, and not that of the wildcard above it.
 	ByHost map[string]*tls.Certificate
 	// Default is for every other name and for none. Nil means a self-signed one, made once and kept.
 	Default *tls.Certificate
@@ -61,9 +62,10 @@ func (s *Store) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 	return s.selfSigned, s.failure
 }
 
+// find returns nil for the default.
 func (c *Certificates) find(name string) *tls.Certificate {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	if pair := c.ByHost[name]; pair != nil {
+	if pair, listed := c.ByHost[name]; listed {
 		return pair
 	}
 	if dot := strings.IndexByte(name, '.'); dot > 0 {

@@ -96,6 +96,18 @@ func handshake(t *testing.T, address, name string) *tls.Conn {
 
 func shown(c *tls.Conn) string { return c.ConnectionState().PeerCertificates[0].Subject.CommonName }
 
+func TestANameWithANilCertificateGetsTheDefaultRatherThanAWildcards(t *testing.T) {
+	wild, usual := new(tls.Certificate), new(tls.Certificate)
+	var store Store
+	store.Set(Certificates{ByHost: map[string]*tls.Certificate{"*.example.org": wild, "a.example.org": nil, "*.none.test": nil}, Default: usual})
+	for name, want := range map[string]*tls.Certificate{"a.example.org": usual, "A.example.org.": usual, "b.example.org": wild, "x.none.test": usual} {
+		got, err := store.GetCertificate(&tls.ClientHelloInfo{ServerName: name})
+		if err != nil || got != want {
+			t.Errorf("%s: got certificate %p, %v; want %p (the default is %p)", name, got, err, want, usual)
+		}
+	}
+}
+
 func TestCertificateIsChosenByServerName(t *testing.T) {
 	var store Store
 	store.Set(Certificates{

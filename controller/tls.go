@@ -204,16 +204,16 @@ func (b *Builder) updateTLS(s *Snapshot, w *work) {
 		if h.tls != was {
 			b.touchBelow(name, w)
 		}
-		if h.certificate == b.byHost[name] {
+		if shown, listed := b.byHost[name]; listed == h.tls && shown == h.certificate {
 			continue
 		}
 		if !cloned {
 			b.byHost, cloned = maps.Clone(b.byHost), true
 		}
-		if h.certificate == nil {
-			delete(b.byHost, name)
+		if h.tls {
+			b.byHost[name] = h.certificate // nil too: the wildcard above may be another Ingress's
 		} else {
-			b.byHost[name] = h.certificate
+			delete(b.byHost, name)
 		}
 	}
 }

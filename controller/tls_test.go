@@ -78,6 +78,7 @@ func TestCertificateOfAHost(t *testing.T) {
 	mixed := secretFor(t, "mixed", now, "a.test")
 	mixed.Data[corev1.TLSPrivateKeyKey] = secrets[1].Data[corev1.TLSPrivateKeyKey]
 	secrets = append(secrets, mixed)
+	other := withTLS("other", "[{hosts: ['*.w.test'], secretName: wild}]", "*.w.test")
 	const atSecret = " Ingress default/i: spec.tls[0].secretName: "
 	for _, c := range []struct {
 		name      string
@@ -105,6 +106,10 @@ func TestCertificateOfAHost(t *testing.T) {
 		{"does not cover", []string{withTLS("i", "[{hosts: [a.test], secretName: b}]", "a.test")}, "a.test", "default", true, []string{"error" + atSecret + ReasonHostNotCovered}},
 		{"in no entry and covered by none", []string{withTLS("i", "[{hosts: [b.test], secretName: b}]", "a.test")}, "a.test", "default", true, []string{"warning Ingress default/i: spec.rules[0].host: " + ReasonHostNotCovered}},
 		{"bad name among the hosts", []string{withTLS("i", "[{hosts: [a_b, a.test], secretName: a}]", "a.test")}, "a.test", "a.test", true, []string{"error Ingress default/i: spec.tls[0].hosts[0]: " + ReasonInvalid}},
+		{"default rather than a wildcard's: secret is missing", []string{other, withTLS("i", "[{hosts: [x.w.test], secretName: x}]", "x.w.test")}, "x.w.test", "default", true, []string{"error" + atSecret + ReasonSecretNotFound}},
+		{"default rather than a wildcard's: does not cover", []string{other, withTLS("i", "[{hosts: [x.w.test], secretName: b}]", "x.w.test")}, "x.w.test", "default", true, []string{"error" + atSecret + ReasonHostNotCovered}},
+		{"default rather than a wildcard's: no secret is named", []string{other, withTLS("i", "[{hosts: [x.w.test]}]", "x.w.test")}, "x.w.test", "default", true, nil},
+		{"the wildcard's where there is no tls", []string{other, pathTo("i", "x.w.test", "/")}, "x.w.test", "*.w.test", true, nil},
 		{"without a host", []string{ingressOf("i", "tls: [{secretName: a}]\ndefaultBackend: {service: {name: web, port: {number: 80}}}")}, "a.test", "default", false, []string{"warning" + atSecret + ReasonHostNotCovered}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -148,6 +153,32 @@ func TestNobodyLendsAnotherNamespaceACertificate(t *testing.T) {
 	if got := shown(t, r.Certificates, "a.test"); got != "default" {
 		t.Errorf("a.test gets the certificate %q of another namespace", got)
 	}
+}
+
+func TestAWildcardsCertificateComesAndGoesWithTheEntryOfTheHost(t *testing.T) {
+	now := time.Now()
+	s := snapshotOf(t, webService, withTLS("wild", "[{hosts: ['*.w.test'], secretName: wild}]", "*.w.test"), pathTo("i", "x.w.test", "/"))
+	s.Set(secretFor(t, "wild", now, "*.w.test"))
+	b := NewBuilder(everyIngress())
+	expect := func(when, want string) {
+		t.Helper()
+		if got := shown(t, b.Build(s).Certificates, "x.w.test"); got != want {
+			t.Errorf("%s x.w.test gets the certificate %q, want %q", when, got, want)
+		}
+	}
+	expect("without an entry", "*.w.test")
+	s.Set(objects(t, withTLS("i", "[{hosts: [x.w.test], secretName: x}]", "x.w.test"))[0])
+	expect("with an entry whose Secret is missing", "default")
+	s.Set(secretFor(t, "x", now, "x.w.test"))
+	expect("with the Secret", "x.w.test")
+	s.Delete(Ref{"Secret", "default", "x"})
+	expect("with the Secret deleted", "default")
+	s.Set(objects(t, pathTo("i", "x.w.test", "/"))[0])
+	expect("with the entry removed", "*.w.test")
+	s.Set(objects(t, withTLS("i", "[{}]", "x.w.test"))[0])
+	expect("with an empty entry", "default")
+	s.Delete(Ref{"Ingress", "default", "i"})
+	expect("with the Ingress deleted", "*.w.test")
 }
 
 func TestRenewedCertificateBuildsNoTable(t *testing.T) {

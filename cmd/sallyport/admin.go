@@ -71,7 +71,7 @@ func counted(result controller.Result, problems []controller.Problem) admin.Buil
 		b.Problems[admin.ProblemKind{Severity: p.Severity.String(), Reason: p.Reason}]++
 	}
 	for host, certificate := range result.Certificates.ByHost {
-		if certificate.Leaf != nil {
+		if certificate != nil && certificate.Leaf != nil {
 			b.Expiry[admin.CertificateKind{Host: host}] = certificate.Leaf.NotAfter
 		}
 	}
