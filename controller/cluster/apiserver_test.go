@@ -30,7 +30,7 @@ type apiServer struct {
 	losing    bool          // changes are being lost
 	forgotten int           // versions before this one can no longer be watched from
 	more      chan struct{} // closed when the history has grown
-	forbidden string        // a resource that may not be listed
+	forbidden string        // a resource that may not be read, or NAMESPACE/RESOURCE
 	away      bool
 	asked     []string // requests
 	gone      int      // how often a watch could not be resumed
@@ -168,6 +168,13 @@ func (a *apiServer) leave() {
 	a.CloseClientConnections()
 }
 
+// forbid refuses to let a resource be read, all of it or that of one namespace; "" allows everything.
+func (a *apiServer) forbid(what string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.forbidden = what
+}
+
 func (a *apiServer) comeBack() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -206,7 +213,7 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if rest, ok := strings.CutPrefix(path, "namespaces/"); ok {
 		namespace, resource, _ = strings.Cut(rest, "/")
 	}
-	if resource == forbidden {
+	if forbidden != "" && (forbidden == resource || forbidden == namespace+"/"+resource) {
 		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("User \"u\" cannot list resource %q", resource))
 		return
 	}

@@ -15,7 +15,8 @@
 // # An API server that goes away
 //
 // changes nothing: informers keep what they have and ask again until it is back. Nothing is deleted because nobody
-// answers. A permission that is missing is logged by its verb and resource, and everything else goes on.
+// answers. A permission that is missing is logged by its verb and resource, and everything else goes on. Nor does a Secret
+// that is followed alone and may not be read keep the first snapshot back: it is taken up as soon as it may.
 //
 // # What is not held
 //

@@ -104,6 +104,17 @@ func (v *seen) until(want ...string) {
 	}
 }
 
+// next waits for one more snapshot.
+func (v *seen) next() {
+	v.t.Helper()
+	select {
+	case v.last = <-v.news:
+		v.calls++
+	case <-time.After(20 * time.Second):
+		v.t.Fatalf("no snapshot after the %d", v.calls)
+	}
+}
+
 func ingress(namespace, name, version string) *networkingv1.Ingress {
 	return &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"version": version}}}
 }

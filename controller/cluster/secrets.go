@@ -3,9 +3,12 @@ package cluster
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -41,12 +44,20 @@ type secrets struct {
 // number of Secrets that do not exist.
 const maxFollowers = 1000
 
+// followerPatience is how long the first snapshot waits for the Secrets that are followed when the API server gives no
+// answer about some. A host with the default certificate for a while is better than a process that never serves.
+const followerPatience = 10 * time.Second
+
 // A follower is the watch of one Secret.
 type follower struct {
-	stop   context.CancelFunc
-	synced toolscache.InformerSynced
-	ended  bool // what it still has to say does not count
+	stop    context.CancelFunc
+	synced  toolscache.InformerSynced
+	refused atomic.Bool // the API server said that the Secret is not for us, and nothing was seen of it since
+	ended   bool        // what it still has to say does not count
 }
+
+// answered says whether it is known what the Secret is, if only that we may not read it.
+func (f *follower) answered() bool { return f.synced() || f.refused.Load() }
 
 func newSecrets(always []controller.Key) *secrets {
 	c := &secrets{
@@ -196,6 +207,8 @@ func (s *Source) follow(ctx context.Context, ref controller.Ref) (*follower, err
 	options.DefaultNamespaces = map[string]cache.Config{ref.Namespace: {}}
 	options.ByObject = nil
 	options.DefaultFieldSelector = fields.OneTermEqualSelector("metadata.name", ref.Name)
+	f := new(follower)
+	options.DefaultWatchErrorHandler = func(ctx context.Context, r *toolscache.Reflector, err error) { s.followFailed(ctx, r, f, ref, err) }
 	one, err := cache.New(s.config, options)
 	if err != nil {
 		return nil, err
@@ -204,12 +217,12 @@ func (s *Source) follow(ctx context.Context, ref controller.Ref) (*follower, err
 	if err != nil {
 		return nil, err
 	}
-	f := new(follower)
 	registration, err := informer.AddEventHandler(handler(func(ref controller.Ref, object client.Object) {
 		s.secrets.mu.Lock()
 		if !f.ended {
 			s.secrets.found[ref] = object
 		}
+		f.refused.Store(false)
 		s.secrets.mu.Unlock()
 		s.awake()
 	}))
@@ -226,11 +239,43 @@ func (s *Source) follow(ctx context.Context, ref controller.Ref) (*follower, err
 	return f, nil
 }
 
-// awaitFollowers waits until every Secret that is followed has been looked for once, and returns false when ctx ends first.
+// followFailed logs why a Secret could not be read, a refusal once. It is asked for again in any case, less and less often.
+func (s *Source) followFailed(ctx context.Context, r *toolscache.Reflector, f *follower, ref controller.Ref, err error) {
+	if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+		s.watchFailed(ctx, r, err)
+		return
+	}
+	if ctx.Err() != nil || f.refused.Swap(true) {
+		return
+	}
+	verb := "list"
+	if f.synced() {
+		verb = "watch"
+	}
+	s.log.Error("a Secret that is named cannot be read, so its hosts have the default certificate; a permission or its namespace is missing",
+		"verb", verb, "resource", "secrets", "namespace", ref.Namespace, "name", ref.Name, "err", err)
+}
+
+// awaitFollowers waits until every Secret that is followed has been looked for once, or long enough. It returns false when
+// ctx ends first.
 func (s *Source) awaitFollowers(ctx context.Context) bool {
 	var complete []toolscache.InformerSynced
 	for _, f := range s.secrets.followers {
-		complete = append(complete, f.synced)
+		complete = append(complete, f.answered)
 	}
-	return toolscache.WaitForCacheSync(ctx.Done(), complete...)
+	bounded, cancel := context.WithTimeout(ctx, followerPatience)
+	defer cancel()
+	if toolscache.WaitForCacheSync(bounded.Done(), complete...) {
+		return true
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	for ref, f := range s.secrets.followers {
+		if !f.answered() {
+			s.log.Warn("serving without a Secret that is named: the API server gives no answer about it yet",
+				"verb", "list", "resource", "secrets", "namespace", ref.Namespace, "name", ref.Name)
+		}
+	}
+	return true
 }

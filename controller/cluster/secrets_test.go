@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -88,4 +91,48 @@ func TestFollowersAreLimited(t *testing.T) {
 	log.mu.Unlock()
 	a.remove(naming("a", "1", "s"))
 	v.until("x/b=1", "Secret x/r=1")
+}
+
+// TestSecretThatMayNotBeReadHoldsNothingUp names one in a namespace where we have no permission, until we have it.
+func TestSecretThatMayNotBeReadHoldsNothingUp(t *testing.T) {
+	a := newAPIServer(t)
+	a.forbid("x/secrets")
+	a.put(ingress("y", "a", "1"), secret("fallback", corev1.SecretTypeOpaque, "1"))
+	log := &lines{more: make(chan struct{}, 1)}
+	key := controller.Key{Namespace: "x", Name: "fallback"}
+	s, v := start(t, a, Options{Namespaces: []string{"y"}, Secrets: []controller.Key{key}, Log: slog.New(slog.NewTextHandler(log, nil))})
+	v.until("y/a=1")
+	log.mu.Lock()
+	text := log.String()
+	log.mu.Unlock()
+	for _, word := range []string{"permission", "verb=list", "resource=secrets", "namespace=x", "name=fallback"} {
+		if !strings.Contains(text, word) {
+			t.Errorf("%q is not in what is logged:\n%s", word, text)
+		}
+	}
+	if strings.Contains(text, "no answer") {
+		t.Errorf("the first snapshot waited although the Secret was refused:\n%s", text)
+	}
+	a.forbid("")
+	v.next()
+	if s.snapshot.Secret(key) == nil {
+		t.Error("the Secret may be read now, and the next snapshot is without it")
+	}
+}
+
+func TestSecretWithoutAnswerIsWaitedForWithinABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := &follower{synced: func() bool { return false }}
+		s := &Source{log: slog.New(slog.DiscardHandler), secrets: newSecrets(nil)}
+		s.secrets.followers[secretRef("x", "s")] = silent
+		began := time.Now()
+		if !s.awaitFollowers(t.Context()) || time.Since(began) != followerPatience {
+			t.Errorf("waited %v for a Secret without an answer, want %v and then to go on", time.Since(began), followerPatience)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if s.awaitFollowers(ended) {
+			t.Error("goes on after the end")
+		}
+	})
 }
