@@ -41,7 +41,7 @@ func (c *Cluster) Launch(t testing.TB, flags ...string) *Sallyport {
 	token := strings.TrimSpace(c.Kubectl(t, "create", "token", "sallyport", "--namespace=sallyport"))
 	writeKubeconfig(t, c.kubeconfig(user), kubeconfig{server: c.server, authority: filepath.Join(c.folder, "ca.crt"), token: token})
 	process := e2e.LaunchIn(t, []string{"POD_NAMESPACE=" + Namespace, "POD_NAME=" + user},
-		append([]string{"--kubeconfig=" + c.kubeconfig(user)}, flags...)...)
+		append([]string{"--kubeconfig=" + c.kubeconfig(user), "--access-log=off"}, flags...)...)
 	s := &Sallyport{Process: process, Name: user, client: process.Client(nil)}
 	t.Cleanup(s.client.CloseIdleConnections)
 	return s

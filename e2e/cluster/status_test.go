@@ -1,0 +1,147 @@
+//go:build controlplane
+
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"sallyport/e2e"
+	"sallyport/e2e/cluster"
+)
+
+// statusOf is what stands in the status of an Ingress, addresses and names with commas between them.
+func statusOf(t testing.TB, c *cluster.Cluster, name string) string {
+	t.Helper()
+	ingress, err := c.Client().NetworkingV1().Ingresses("default").Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addresses(ingress)
+}
+
+func addresses(ingress *networkingv1.Ingress) string {
+	var all []string
+	for _, entry := range ingress.Status.LoadBalancer.Ingress {
+		all = append(all, entry.IP+entry.Hostname)
+	}
+	return strings.Join(all, ",")
+}
+
+func expectStatus(t testing.TB, c *cluster.Cluster, name, want string) {
+	t.Helper()
+	e2e.Eventually(t, fmt.Sprintf("the status of Ingress %s is %q", name, want), func() error {
+		if got := statusOf(t, c, name); got != want {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
+}
+
+// served are two Ingresses of ours and one of another controller, which had its status from that.
+func servedAndForeign(t testing.TB, c *cluster.Cluster) {
+	t.Helper()
+	c.Apply(t, app("web", 1)+class("foreign", "example.com/other")+
+		ingress("web", ours, "rules:", rule("web.test", "/", "Prefix", "web"))+
+		ingress("other", ours, "rules:", rule("other.test", "/", "Prefix", "web"))+
+		ingress("foreign", "foreign", "rules:", rule("foreign.test", "/", "Prefix", "web")))
+	setStatus(t, c, "foreign", "203.0.113.9")
+}
+
+// setStatus writes a status the way another controller would.
+func setStatus(t testing.TB, c *cluster.Cluster, ingress, address string) {
+	t.Helper()
+	c.Kubectl(t, "patch", "ingress", ingress, "--subresource=status", "--type=merge",
+		fmt.Sprintf(`--patch={"status":{"loadBalancer":{"ingress":[{"ip":%q}]}}}`, address))
+}
+
+// TestStatusIsWrittenRestoredAndTakenAway follows the status of Ingresses through the life of a replica.
+func TestStatusIsWrittenRestoredAndTakenAway(t *testing.T) {
+	c := cluster.Start(t)
+	servedAndForeign(t, c)
+	s := c.Sallyport(t, "--publish-status-address=lb.example.org,192.0.2.7", "--drain-delay=1s")
+	const published = "192.0.2.7,lb.example.org"
+	expectStatus(t, c, "web", published)
+	expectStatus(t, c, "other", published)
+
+	setStatus(t, c, "web", "203.0.113.1")
+	expectStatus(t, c, "web", published)
+	c.Kubectl(t, "patch", "ingress", "web", "--subresource=status", "--type=merge", `--patch={"status":{"loadBalancer":null}}`)
+	expectStatus(t, c, "web", published)
+
+	c.Apply(t, ingress("later", ours, "rules:", rule("later.test", "/", "Prefix", "web")))
+	expectStatus(t, c, "later", published)
+
+	s.Terminate()
+	<-s.Exited()
+	for _, name := range []string{"web", "other", "later"} {
+		if got := statusOf(t, c, name); got != "" {
+			t.Errorf("the last replica has left, and Ingress %s still shows %q", name, got)
+		}
+	}
+	if got := statusOf(t, c, "foreign"); got != "203.0.113.9" {
+		t.Errorf("the status of another controller's Ingress is %q, want what it wrote", got)
+	}
+}
+
+// TestStatusIsContestedMoreAndMoreSlowly lets another controller write the same status without end: it is restored, then
+// less and less often, and an Event says that somebody has to decide.
+func TestStatusIsContestedMoreAndMoreSlowly(t *testing.T) {
+	c := cluster.Start(t)
+	servedAndForeign(t, c)
+	c.Sallyport(t, "--publish-status-address=192.0.2.7")
+	for range 3 {
+		expectStatus(t, c, "web", "192.0.2.7")
+		setStatus(t, c, "web", "203.0.113.1")
+	}
+	expectEvent(t, c, "web", "StatusContested", "another controller")
+	expectStatus(t, c, "web", "192.0.2.7")
+	if got := statusOf(t, c, "other"); got != "192.0.2.7" {
+		t.Errorf("the status of an Ingress that nobody contests is %q", got)
+	}
+}
+
+// TestStatusFollowsTheService publishes the addresses of a Service as its type changes.
+func TestStatusFollowsTheService(t *testing.T) {
+	c := cluster.Start(t)
+	servedAndForeign(t, c)
+	c.Apply(t, "---\napiVersion: v1\nkind: Service\nmetadata: {name: edge}\nspec: {type: NodePort, selector: {app: web}, ports: [{name: http, port: 80, targetPort: http}]}\n")
+	s := c.Sallyport(t, "--publish-service=default/edge", "--watch-namespace=default")
+	patch := func(subresource, patch string) {
+		t.Helper()
+		args := []string{"patch", "service", "edge", "--type=merge", "--patch=" + patch}
+		if subresource != "" {
+			args = append(args, "--subresource="+subresource)
+		}
+		c.Kubectl(t, args...)
+	}
+	expectStatus(t, c, "web", "198.51.100.10") // the node that runs the Pod
+	patch("", `{"spec":{"externalIPs":["192.0.2.20"]}}`)
+	expectStatus(t, c, "web", "192.0.2.20")
+	patch("", `{"spec":{"type":"LoadBalancer"}}`)
+	patch("status", `{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.30"},{"hostname":"lb.example.org"}]}}}`)
+	expectStatus(t, c, "web", "192.0.2.20,192.0.2.30,lb.example.org")
+	patch("", `{"spec":{"type":"ClusterIP","externalIPs":null}}`)
+	service, err := c.Client().CoreV1().Services("default").Get(t.Context(), "edge", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectStatus(t, c, "web", service.Spec.ClusterIP)
+	patch("", `{"spec":{"type":"ExternalName","externalName":"edge.example.org","clusterIP":null,"clusterIPs":null,"selector":null}}`)
+	expectStatus(t, c, "web", "edge.example.org")
+	c.Kubectl(t, "delete", "service", "edge")
+	e2e.Eventually(t, "the log names the missing Service", func() error {
+		if !strings.Contains(s.Log(), "there is no Service default/edge") {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	if got := statusOf(t, c, "web"); got != "edge.example.org" {
+		t.Errorf("without the Service the status is %q, want it to stay", got)
+	}
+}
