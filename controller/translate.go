@@ -158,6 +158,7 @@ func (t *translation) translateRule(r *networkingv1.IngressRule, field string) {
 	}
 	site := t.site(r.Host, field)
 	if r.HTTP == nil {
+		t.checkIdleRule(site, r, field)
 		return // the host is ours, and every path of it is for the default backend
 	}
 	if len(r.HTTP.Paths) == 0 {
@@ -166,6 +167,17 @@ func (t *translation) translateRule(r *networkingv1.IngressRule, field string) {
 	for i := range r.HTTP.Paths {
 		t.translatePath(site, &r.HTTP.Paths[i], field+".http.paths["+strconv.Itoa(i)+"]")
 	}
+}
+
+// checkIdleRule tells of a rule without paths where there is no default backend either: the API allows it.
+func (t *translation) checkIdleRule(site *site, r *networkingv1.IngressRule, field string) {
+	if site.fallback != nil || t.object.Spec.DefaultBackend != nil {
+		return // there is one, or what is wrong with it has been told
+	}
+	if r.Host != "" {
+		field += ".host"
+	}
+	t.problem(Warning, ReasonMissingBackend, field, "the rule for %q leads nowhere: it has no http and the Ingress no defaultBackend, so what no other rule takes is answered 404; write http.paths with a backend, or spec.defaultBackend", r.Host)
 }
 
 func (t *translation) translatePath(site *site, p *networkingv1.HTTPIngressPath, field string) {

@@ -55,7 +55,8 @@ func TestBadPartIsSetAsideAlone(t *testing.T) {
 		{path("path: /a%20b, pathType: Prefix"), "warning Ingress default/a: spec.rules[1].http.paths[0].path: InvalidValue", "/a%20b"},
 		{path("path: /100%, pathType: Prefix"), "", "/100%"},
 		{"- {host: bad.test, http: {paths: []}}", "error Ingress default/a: spec.rules[1].http.paths: InvalidValue", ""},
-		{"- {host: bad.test}", "", ""},
+		{"- {host: bad.test}", "warning Ingress default/a: spec.rules[1].host: MissingBackend", ""},
+		{"- {}", "warning Ingress default/a: spec.rules[1]: MissingBackend", ""},
 		{backend(""), atBackend + ": MissingBackend", ""},
 		{backend("service: {port: {number: 80}}"), atBackend + ".service.name: MissingBackend", ""},
 		{backend("service: {name: other/web, port: {number: 80}}"), atBackend + ".service.name: InvalidValue", ""},
@@ -95,6 +96,16 @@ func TestResourceBackendIsTheDefaultBackend(t *testing.T) {
 	if status, reason := ask(t, r, "any.test", "/"); status != 404 || reason != proxy.NoRoute {
 		t.Errorf("answered %d %s, want 404 %s", status, reason, proxy.NoRoute)
 	}
+}
+
+func TestARuleWithoutPathsIsWellWithADefaultBackend(t *testing.T) {
+	own := ingressOf("a", "defaultBackend: {service: {name: web, port: {number: 80}}}\nrules: [{host: a.test}]")
+	wantProblems(t, NewBuilder(everyIngress()).Build(snapshotOf(t, webService, own)).Problems)
+	o := everyIngress()
+	o.DefaultBackend = Key{"default", "web"}
+	wantProblems(t, NewBuilder(o).Build(snapshotOf(t, webService, ingressOf("a", "rules: [{host: a.test}]"))).Problems)
+	broken := ingressOf("a", "defaultBackend: {service: {name: web}}\nrules: [{host: a.test}]")
+	wantProblems(t, NewBuilder(everyIngress()).Build(snapshotOf(t, webService, broken)).Problems, "error Ingress default/a: spec.defaultBackend.service.port: MissingBackend")
 }
 
 func TestIngressWithNothingToServeIsTold(t *testing.T) {
