@@ -401,3 +401,21 @@ func TestLoadBalancerOverlay(t *testing.T) {
 		t.Errorf("the Service is a %s with policy %s and ports %v", service.Spec.Type, service.Spec.ExternalTrafficPolicy, service.Spec.Ports)
 	}
 }
+
+func TestHostPortOverlay(t *testing.T) {
+	objects := render(t, "../deploy/overlays/hostport")
+	container := only[*appsv1.Deployment](t, objects).Spec.Template.Spec.Containers[0]
+	ports := make(map[string]int32)
+	for _, p := range container.Ports {
+		ports[p.Name] = p.HostPort
+	}
+	if ports["http"] != 80 || ports["https"] != 443 || ports["admin"] != 0 || len(ports) != 3 {
+		t.Errorf("host ports are %v, want 80 for http and 443 for https", ports)
+	}
+	if args := strings.Join(container.Args, " "); strings.Contains(args, "publish") || !strings.Contains(args, "--drain-delay") {
+		t.Errorf("the arguments are %q, want the base's without an address to publish", args)
+	}
+	if service := only[*corev1.Service](t, objects); service.Spec.Type != corev1.ServiceTypeClusterIP || service.Spec.ExternalTrafficPolicy != "" || service.Spec.Ports[0].NodePort != 0 {
+		t.Errorf("the Service is %v, want one inside the cluster", service.Spec)
+	}
+}

@@ -33,11 +33,14 @@ func (c *Cluster) Sallyport(t testing.TB, flags ...string) *Sallyport {
 	return s
 }
 
+// Next is the name that the next replica has.
+func (c *Cluster) Next() string { return fmt.Sprintf("sallyport-%d", c.replicas+1) }
+
 // Launch is Sallyport without the wait.
 func (c *Cluster) Launch(t testing.TB, flags ...string) *Sallyport {
 	t.Helper()
+	user := c.Next()
 	c.replicas++
-	user := fmt.Sprintf("sallyport-%d", c.replicas)
 	token := strings.TrimSpace(c.Kubectl(t, "create", "token", "sallyport", "--namespace=sallyport"))
 	writeKubeconfig(t, c.kubeconfig(user), kubeconfig{server: c.server, authority: filepath.Join(c.folder, "ca.crt"), token: token})
 	process := e2e.LaunchIn(t, []string{"POD_NAMESPACE=" + Namespace, "POD_NAME=" + user},

@@ -5,6 +5,7 @@ package cluster_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -144,4 +145,44 @@ func TestStatusFollowsTheService(t *testing.T) {
 	if got := statusOf(t, c, "web"); got != "edge.example.org" {
 		t.Errorf("without the Service the status is %q, want it to stay", got)
 	}
+}
+
+// TestStatusShowsTheNodesOfThePods publishes what is left when no flag says what to publish.
+func TestStatusShowsTheNodesOfThePods(t *testing.T) {
+	c := cluster.Start(t)
+	servedAndForeign(t, c)
+	role, err := os.ReadFile("../../deploy/overlays/hostport/role.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Apply(t, string(role))
+	s := c.Sallyport(t)
+	e2e.Eventually(t, "the log says that the own Pod is not there", func() error {
+		if !strings.Contains(s.Log(), fmt.Sprintf(`pods \"%s\" not found`, s.Name)) {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	s.Kill()
+	c.Apply(t, fmt.Sprintf(`---
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, namespace: sallyport, labels: {app: sallyport, pod-template-hash: x}}
+spec:
+  serviceAccountName: sallyport
+  securityContext: {runAsNonRoot: true, runAsUser: 65532, seccompProfile: {type: RuntimeDefault}}
+  containers:
+  - name: sallyport
+    image: sallyport
+    securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+`, c.Next()))
+	c.Kubectl(t, "delete", "lease", "sallyport-leader", "--namespace="+cluster.Namespace)
+	e2e.Eventually(t, "the Pod runs", func() error {
+		if phase := c.Kubectl(t, "get", "pod", c.Next(), "--namespace=sallyport", "--output=jsonpath={.status.phase}"); phase != "Running" {
+			return fmt.Errorf("it is %s", phase)
+		}
+		return nil
+	})
+	c.Sallyport(t)
+	expectStatus(t, c, "web", "198.51.100.10")
 }
