@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"sallyport/proxy/http1"
 )
 
 // A body is a request's body as it is read: counted, and given up when the client sends nothing for too long.
@@ -14,9 +16,10 @@ type body struct {
 	deadline interface{ SetReadDeadline(time.Time) error } // nil: it has none
 	timeout  time.Duration
 	extended time.Time   // HTTP/1: when the deadline was moved last
+	unasked  bool        // HTTP/1: the client waits for 100 before it sends any
 	stall    *stall      // HTTP/2; nil: HTTP/1
 	stopped  atomic.Bool // somebody wants no more of it
-	over     atomic.Bool // a read has met its end, or failed
+	over     atomic.Bool // a read has met its end
 }
 
 // watchBody puts v.body in place of the request's.
@@ -30,6 +33,7 @@ func (v *visit) watchBody(s *Server, w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor > 1 && b.deadline != nil {
 		b.stall = &stall{after: b.timeout, end: func() { b.deadline.SetReadDeadline(past) }}
 	}
+	b.unasked = r.ProtoMajor == 1 && r.ProtoMinor == 1 && http1.HasToken(r.Header.Get("Expect"), "100-continue")
 	r.Body = b
 }
 
@@ -38,6 +42,7 @@ func (b *body) Read(p []byte) (int, error) {
 	case b.stall != nil:
 		b.stall.wait()
 	case b.deadline != nil:
+		b.unasked = false
 		b.extend()
 	}
 	n, err := b.ReadCloser.Read(p)
@@ -78,17 +83,29 @@ func (b *body) stop() error {
 	return b.deadline.SetReadDeadline(past)
 }
 
-// answered is called when an answer over HTTP/1 begins, now and then while it goes on, and when the handler has returned.
-// What the handler leaves of a body net/http reads before it writes the answer, so that the next request can follow; it
-// would wait for as long as the client likes.
-func (b *body) answered() {
-	if b.deadline == nil || b.stall != nil || b.over.Load() || b.stopped.Load() {
-		return
+// left reports whether some of a body over HTTP/1 has not been read.
+func (b *body) left() bool { return b.deadline != nil && b.stall == nil && !b.over.Load() }
+
+const (
+	drainTime = 250 * time.Millisecond // for what a handler leaves of a body, however slowly it comes
+	drainSize = 256 << 10              // of that, as net/http
+)
+
+// drain reads what a handler left of a body over HTTP/1, so that another request can follow on the connection, and reports
+// whether there was not too much of it. net/http would do so for as long as the client likes. A client that waits to be
+// asked for its body is not asked.
+func (b *body) drain() bool {
+	if b.stopped.Load() || b.unasked {
+		return false
 	}
-	b.deadline.SetReadDeadline(time.Now().Add(b.timeout / 2)) // the other half is left for the answer
-	if b.over.Load() {                                        // before the deadline was set, or while it was
+	b.deadline.SetReadDeadline(time.Now().Add(drainTime))
+	n, err := io.CopyN(io.Discard, b.ReadCloser, drainSize)
+	b.exchange.Received += n
+	if err == io.EOF {
+		b.over.Store(true)
 		b.deadline.SetReadDeadline(time.Time{})
 	}
+	return err == io.EOF
 }
 
 // end is called when the handler has returned.

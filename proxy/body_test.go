@@ -43,3 +43,160 @@ func TestBodyThatNobodyReadsIsGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// duplex answers while it reads, as an endpoint that echoes does.
+func duplex(w http.ResponseWriter, r *http.Request) {
+	c := http.NewResponseController(w)
+	c.EnableFullDuplex()
+	b := make([]byte, 100)
+	for {
+		n, err := r.Body.Read(b)
+		w.Write(b[:n])
+		c.Flush()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// TestAnswerThatHasBegunTakesNoTimeFromTheBody waits three quarters of the gap between two parts of a body that is
+// answered as it comes.
+func TestAnswerThatHasBegunTakesNoTimeFromTheBody(t *testing.T) {
+	const gap = time.Second
+	plain, _ := front(t, &Server{BodyTimeout: gap}, http.HandlerFunc(duplex))
+	c, err := net.Dial("tcp", plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	io.WriteString(c, "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	first := make([]byte, 3)
+	if _, err := io.ReadFull(answer.Body, first); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(gap * 3 / 4)
+	io.WriteString(c, "3\r\ntwo\r\n0\r\n\r\n")
+	if rest, err := io.ReadAll(answer.Body); string(rest) != "two" || err != nil {
+		t.Errorf("then %q, %v; want the second part", rest, err)
+	}
+}
+
+// TestLongAnswerAfterAnUnreadBodyKeepsItsClient leaves a body unread and goes on answering for longer than a body may
+// stall: no deadline of the body's may make the client look gone.
+func TestLongAnswerAfterAnUnreadBodyKeepsItsClient(t *testing.T) {
+	const gap = 200 * time.Millisecond
+	gone := make(chan error, 1)
+	plain, _ := front(t, &Server{BodyTimeout: gap}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		for range 4 {
+			io.WriteString(w, "x")
+			c.Flush()
+			select {
+			case <-r.Context().Done():
+				gone <- r.Context().Err()
+				return
+			case <-time.After(gap):
+			}
+		}
+		gone <- nil
+	}))
+	c, err := net.Dial("tcp", plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	io.WriteString(c, "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello")
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(answer.Body); string(body) != "xxxx" || err != nil {
+		t.Errorf("the client got %q, %v; want all of the answer", body, err)
+	}
+	if err := <-gone; err != nil {
+		t.Errorf("the client was taken for gone: %v", err)
+	}
+}
+
+// TestStalledBodyIs408AndEndsTheConnection stops in the middle of a body that is being read.
+func TestStalledBodyIs408AndEndsTheConnection(t *testing.T) {
+	reader := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			Fail(w, r, http.StatusRequestTimeout, BodyTimeout)
+		}
+	})
+	plain, _ := front(t, &Server{BodyTimeout: 100 * time.Millisecond}, reader)
+	for name, rest := range map[string]string{
+		"length":  "Content-Length: 100000\r\n\r\nhel",
+		"chunked": "Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := net.Dial("tcp", plain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			c.SetDeadline(time.Now().Add(5 * time.Second)) // far less than any other limit
+			io.WriteString(c, "POST / HTTP/1.1\r\nHost: a.test\r\n"+rest)
+			in := bufio.NewReader(c)
+			answer, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadAll(answer.Body); answer.StatusCode != 408 || !answer.Close || err != nil {
+				t.Errorf("%s, close %t, %v; want 408 and close", answer.Status, answer.Close, err)
+			}
+			if _, err := in.ReadByte(); err != io.EOF {
+				t.Errorf("then %v, want the end of the connection", err)
+			}
+		})
+	}
+}
+
+// TestUnreadBodyLeavesTheConnectionForAnother answers without reading a body that is there: the next request on the
+// connection is answered too.
+func TestUnreadBodyLeavesTheConnectionForAnother(t *testing.T) {
+	plain, _ := front(t, &Server{}, ok)
+	c, err := net.Dial("tcp", plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	in := bufio.NewReader(c)
+	for range 3 {
+		io.WriteString(c, "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello")
+		answer, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, answer.Body)
+		if answer.StatusCode != 200 || answer.Close {
+			t.Fatalf("%s, close %t; want 200 on a connection that stays", answer.Status, answer.Close)
+		}
+	}
+}
+
+// TestClientIsNotAskedForABodyThatNobodyWants answers a request that waits for 100.
+func TestClientIsNotAskedForABodyThatNobodyWants(t *testing.T) {
+	plain, _ := front(t, &Server{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		Fail(w, r, http.StatusForbidden, Denied)
+	}))
+	c, err := net.Dial("tcp", plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	io.WriteString(c, "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+	if all, err := io.ReadAll(c); !strings.HasPrefix(string(all), "HTTP/1.1 403 ") || err != nil {
+		t.Errorf("the client got %q, %v; want 403 and the end of the connection", all, err)
+	}
+}

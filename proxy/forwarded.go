@@ -51,6 +51,12 @@ func managed(name string) bool {
 	return false
 }
 
+// Passes reports whether a client's field, by its canonical name, may stand before an endpoint, in a header or a trailer:
+// none that only we may set, and none that a CGI program would read as one of those.
+func Passes(name string) bool {
+	return name != "" && !managed(name) && strings.IndexByte(name, '_') < 0 && strings.IndexByte(name, '.') < 0
+}
+
 // identify fills in who the client is, and replaces what the request says about that.
 func (s *Server) identify(v *visit, r *http.Request) {
 	e := &v.exchange
@@ -72,7 +78,7 @@ func (s *Server) identify(v *visit, r *http.Request) {
 		for _, value := range values {
 			e.Received += int64(len(name) + len(value) + len(": \r\n"))
 		}
-		if managed(name) || strings.IndexByte(name, '_') >= 0 || strings.IndexByte(name, '.') >= 0 {
+		if !Passes(name) {
 			delete(header, name)
 		}
 	}

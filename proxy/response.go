@@ -22,6 +22,7 @@ type response struct {
 	server   *Server
 	body     *body
 	wrote    bool      // the head of the final answer is out
+	duplex   bool      // HTTP/1: the body is read while the answer is written
 	hijacked bool      // the connection is somebody else's
 	tunnel   net.Conn  // the hijacked connection
 	extended time.Time // HTTP/1: when the deadline was moved last
@@ -35,6 +36,10 @@ func (w *response) WriteHeader(status int) {
 	if status >= 200 && !w.wrote {
 		w.wrote = true
 		w.exchange.Status = status
+		w.settleBody()
+	}
+	if status == http.StatusContinue {
+		w.body.unasked = false
 	}
 	w.wait()
 	w.ResponseWriter.WriteHeader(status)
@@ -55,11 +60,30 @@ func (w *response) Write(p []byte) (int, error) {
 }
 
 func (w *response) Flush() {
+	if !w.wrote {
+		w.WriteHeader(http.StatusOK)
+	}
 	w.wait()
 	if f, ok := w.ResponseWriter.(http.Flusher); ok {
 		f.Flush()
 	}
 	w.done()
+}
+
+// EnableFullDuplex is for http.ResponseController.
+func (w *response) EnableFullDuplex() error {
+	w.duplex = true
+	return http.NewResponseController(w.ResponseWriter).EnableFullDuplex()
+}
+
+// settleBody deals with a body over HTTP/1 that nobody wants before the final answer is written. Where the client may
+// not be done with it soon, the connection ends after the answer, which does not wait for it.
+func (w *response) settleBody() {
+	if w.duplex || !w.body.left() || w.body.drain() {
+		return
+	}
+	w.EnableFullDuplex() // else net/http reads it after all
+	Linger(w.ResponseWriter)
 }
 
 // Hijack hands the connection over, as for a WebSocket. The handler must not return before it is done with it; until
@@ -98,7 +122,6 @@ func (w *response) wait() {
 	if now := time.Now(); now.Sub(w.extended) > min(extendEvery, w.server.bodyTimeout()/2) {
 		w.extended = now
 		w.setDeadline(now.Add(w.server.bodyTimeout()))
-		w.body.answered()
 	}
 }
 
@@ -122,7 +145,13 @@ func (w *response) end() {
 		return
 	}
 	w.server.life.requests.Add(-1)
-	w.body.answered()
+	if !w.wrote {
+		w.settleBody()
+	}
+	if w.body.left() {
+		w.body.stop() // net/http, which looks for its end, need not wait either
+		Linger(w.ResponseWriter)
+	}
 	switch {
 	case w.stall != nil:
 		w.stall.close()

@@ -44,13 +44,6 @@ func AppendLength(b []byte, n int64) []byte {
 // AppendEnd appends the empty line that ends a head or a trailer.
 func AppendEnd(b []byte) []byte { return append(b, "\r\n"...) }
 
-// AppendChunkSize appends the line before a chunk of n bytes, which is followed by CRLF. The last chunk has size 0 and no
-// CRLF of its own: the trailer and its empty line come next.
-func AppendChunkSize(b []byte, n int) []byte {
-	b = strconv.AppendUint(b, uint64(n), 16)
-	return append(b, "\r\n"...)
-}
-
 // ForbiddenTrailer reports whether a field, by its canonical name, must not be taken from or put into a trailer: those
 // that frame or route a message, hold a session or credentials, or say how the content is to be read (RFC 9110 section
 // 6.5.1). Most recipients merge trailers into the header, where a late one would replace what was already acted upon.

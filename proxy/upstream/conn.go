@@ -33,6 +33,11 @@ type conn struct {
 	readGap, sendGap time.Duration // of the exchange; 0 or less: none
 	readEnd, sendEnd time.Time     // the deadlines set now; zero: none
 
+	// A head that has begun must be whole within another read gap, however small the steps it comes in.
+	heading   bool      // a head is being read
+	headReads int       // of it
+	headEnd   time.Time // good from the second of them on
+
 	// While a body is being sent the endpoint owes no answer, so its time to answer begins when sending is over.
 	sending atomic.Bool
 	sentAt  atomic.Int64 // Unix nanoseconds; when sending was over; 0: nothing was sent apart from the head
@@ -117,8 +122,16 @@ func arm(end time.Time, gap time.Duration) (time.Time, bool) {
 	return now.Add(gap + gap/slack), true
 }
 
+func (c *conn) beginHead() { c.heading, c.headReads = true, 0 }
+func (c *conn) endHead()   { c.heading = false }
+
 // Read reads from the endpoint, waiting no longer than the read gap. The gap does not run while a body is being sent.
 func (c *conn) Read(p []byte) (int, error) {
+	if c.heading {
+		if c.headReads++; c.headReads > 1 && c.readGap > 0 {
+			return c.readRest(p)
+		}
+	}
 	if c.stop == nil {
 		if n, err := c.readSoon(p); err == nil || !errors.Is(err, errDeadline) {
 			return n, err
@@ -136,6 +149,16 @@ func (c *conn) Read(p []byte) (int, error) {
 			return n, err
 		}
 	}
+}
+
+// readRest reads more of a head that has begun.
+func (c *conn) readRest(p []byte) (int, error) {
+	if c.headReads == 2 {
+		c.headEnd = time.Now().Add(c.readGap)
+	}
+	c.watch()
+	c.setReadEnd(c.headEnd, c.readEnd != c.headEnd)
+	return c.tcp.Read(p)
 }
 
 // readSoon reads what comes within the patience, which does not count as part of the gap.

@@ -4,13 +4,14 @@ import (
 	"net/http"
 	"strings"
 
+	"sallyport/proxy"
 	"sallyport/proxy/http1"
 )
 
 // appendHead appends the head of the request as the endpoint is to see it.
 func (x *trip) appendHead(b []byte) ([]byte, error) {
 	r := x.r
-	b, err := http1.AppendRequestLine(b, r.Method, x.target, r.Host)
+	b, err := http1.AppendRequestLine(b, r.Method, x.target, x.host)
 	if err != nil {
 		return b, err
 	}
@@ -41,8 +42,11 @@ func (x *trip) appendFraming(b []byte) []byte {
 	switch {
 	case x.streamed && r.ContentLength < 0:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
-		if names := trailerNames(r.Trailer); names != "" {
-			b = http1.AppendField(b, "Trailer", names)
+		if len(r.Trailer) > 0 {
+			x.trailers = announced(r)
+		}
+		if len(x.trailers) > 0 {
+			b = http1.AppendField(b, "Trailer", strings.Join(x.trailers, ", "))
 		}
 		return b
 	case x.streamed || x.small.bytes != nil:
@@ -77,13 +81,24 @@ func acceptsTrailers(h http.Header) bool {
 	return false
 }
 
-// trailerNames lists the announced trailer fields that may be sent.
-func trailerNames(t http.Header) string {
-	names := make([]string, 0, len(t))
-	for name := range t {
-		if !http1.ForbiddenTrailer(name) {
+// announced are the trailer fields that the client announced and that may be sent: those that may stand in a trailer at all,
+// and that the front would have let pass in a header. What comes unannounced is not for the endpoint.
+func announced(r *http.Request) []string {
+	names := make([]string, 0, len(r.Trailer))
+	for name := range r.Trailer {
+		if !http1.ForbiddenTrailer(name) && proxy.Passes(name) && !ofConnection(name) && !nominates(r.Header, name) {
 			names = append(names, name)
 		}
 	}
-	return strings.Join(names, ", ")
+	return names
+}
+
+// nominates reports whether the Connection field names another (RFC 9110 section 7.6.1).
+func nominates(h http.Header, name string) bool {
+	for _, v := range h["Connection"] {
+		if http1.HasToken(v, name) {
+			return true
+		}
+	}
+	return false
 }

@@ -2,7 +2,9 @@ package upstream
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -22,7 +24,9 @@ type trip struct {
 	streamed bool      // the body is sent while the answer is awaited
 	expect   bool      // the client waits for 100 before it sends the body
 	upgrade  bool      // the client asks for a WebSocket
+	trailers []string  // names of the fields that may be sent behind the body
 
+	host      string  // that the endpoint is told
 	upload    *upload // the body on its way; nil: none, or not begun
 	committed bool    // the head of the final answer went to the client
 	hijacked  bool    // the client's connection is ours
@@ -40,7 +44,7 @@ func (x *trip) prepare() *fault {
 	if x.r.ContentLength == 0 || x.r.Body == nil || x.r.Body == http.NoBody {
 		return nil
 	}
-	x.expect = http1.HasToken(x.r.Header.Get("Expect"), "100-continue")
+	x.expect = x.r.ProtoAtLeast(1, 1) && http1.HasToken(x.r.Header.Get("Expect"), "100-continue")
 	if x.expect || x.r.ContentLength < 0 || x.r.ContentLength > maxSmall {
 		x.streamed = true
 		return nil
@@ -74,6 +78,9 @@ func (x *trip) send() *fault {
 // try sends the request to one endpoint. After a fault, again says that the request certainly never left and another
 // endpoint may have it.
 func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
+	if x.host = x.r.Host; x.host == "" {
+		x.host = endpoint.addr.String() // HTTP/1.0 needs none, HTTP/1.1 does (RFC 9112 section 3.2)
+	}
 	endpoint.inFlight.Add(1)
 	defer endpoint.inFlight.Add(-1)
 	for fresh := false; ; fresh = true {
@@ -186,13 +193,23 @@ func (x *trip) sendHead(c *conn) *fault {
 // maxKeptHead is the size of a buffer for request heads that a connection keeps while it is idle.
 const maxKeptHead = 4 << 10
 
+// maxInterims bounds the 1xx answers to one request: an endpoint that sends them without end never answers.
+const maxInterims = 64
+
+var errInterims = fmt.Errorf("more than %d interim answers", maxInterims)
+
 // head reads heads until the final one, which is left in c.answer.
 func (x *trip) head(c *conn, a *proxy.Attempt, begun time.Time) *fault {
 	if x.streamed && x.upload == nil {
 		c.readGap = x.t.options.ContinueTimeout
 	}
-	for {
+	for interims := 0; ; interims++ {
+		if interims > maxInterims {
+			return &fault{http.StatusBadGateway, proxy.UpstreamInvalid, errInterims}
+		}
+		c.beginHead()
 		err := c.reader.Head(&c.answer)
+		c.endHead()
 		if err != nil {
 			if x.streamed && x.upload == nil && errors.Is(err, errDeadline) {
 				x.proceed(c) // an endpoint that knows nothing of Expect waits for the body
@@ -212,9 +229,8 @@ func (x *trip) head(c *conn, a *proxy.Attempt, begun time.Time) *fault {
 	}
 }
 
-// interim relays a 1xx answer. 100 is not relayed but acted upon: reading the body makes the front tell the client. All
-// others go to clients that can know of them, with Link as their only field; what features have set on the final answer
-// stays out of it.
+// interim relays a 1xx answer. 100 is for the client only if it waits for it, and begins the upload. All others go to
+// clients that can know of them, with Link as their only field.
 func (x *trip) interim(c *conn) {
 	if c.answer.Status == http.StatusContinue {
 		x.proceed(c)
@@ -223,27 +239,40 @@ func (x *trip) interim(c *conn) {
 	if !x.r.ProtoAtLeast(1, 1) {
 		return
 	}
-	header := x.w.Header()
-	kept := header.Clone()
-	clear(header)
+	var links []string
 	for _, field := range c.answer.Fields {
 		if field.Name == "Link" && !nominated(&c.answer, "Link") {
-			header.Add("Link", field.Value)
+			links = append(links, field.Value)
 		}
 	}
-	x.w.WriteHeader(c.answer.Status)
-	clear(header)
-	for name, values := range kept {
-		header[name] = values
-	}
+	x.sendInterim(c.answer.Status, links)
 }
 
-// proceed begins an upload that waited for the endpoint's word.
-func (x *trip) proceed(c *conn) {
-	if x.streamed && x.upload == nil {
-		c.readGap = x.t.options.ReadTimeout
-		x.startUpload(c)
+// sendInterim sends a 1xx answer. What features have set on the final answer stays out of it.
+func (x *trip) sendInterim(status int, links []string) {
+	header := x.w.Header()
+	kept := maps.Clone(header)
+	clear(header)
+	if len(links) > 0 {
+		header["Link"] = links
 	}
+	x.w.WriteHeader(status)
+	clear(header)
+	maps.Copy(header, kept)
+}
+
+// proceed begins an upload that waited for the endpoint's word, and passes the word on to a client that waits too. Over
+// HTTP/1 net/http would do so by itself when the body is first read, but on the goroutine that reads it, in the middle of
+// whatever this one is writing.
+func (x *trip) proceed(c *conn) {
+	if !x.streamed || x.upload != nil {
+		return
+	}
+	c.readGap = x.t.options.ReadTimeout
+	if x.r.ProtoMajor == 1 {
+		x.sendInterim(http.StatusContinue, nil)
+	}
+	x.startUpload(c)
 }
 
 // readFault classifies a failed read of the answer. If the body could not be sent, that came first and is the cause.

@@ -32,6 +32,8 @@ func (t *tunnel) run(ctx context.Context, early, head, first []byte) *fault {
 	stop := context.AfterFunc(ctx, t.close)
 	defer stop()
 	t.last.Store(time.Now().UnixNano())
+	t.client.SetDeadline(time.Time{}) // those of the requests that the connections served
+	t.upstream.SetDeadline(time.Time{})
 	up := make(chan error, 1)
 	go t.upward(early, up)
 	downErr := t.downward(head, first)
@@ -89,10 +91,13 @@ func (t *tunnel) pump(dst, src net.Conn, count *atomic.Int64) error {
 	defer copyBuffers.Put(buffer)
 	var deadline time.Time
 	for {
-		end, change := arm(deadline, t.limit())
-		if change {
+		half := t.half.Load()
+		if end, change := arm(deadline, t.limit(half)); change {
 			deadline = end
 			src.SetReadDeadline(end)
+		}
+		if t.half.Load() != half {
+			continue // the other direction ended just now, and its deadline may have been replaced by this one
 		}
 		n, err := src.Read(buffer[:])
 		if n > 0 {
@@ -115,7 +120,7 @@ func (t *tunnel) pump(dst, src net.Conn, count *atomic.Int64) error {
 // endDirection tells dst that no more will come. The other direction, which reads dst, has a minute of silence from now.
 func (t *tunnel) endDirection(dst net.Conn) error {
 	t.half.Store(true)
-	if t.idle > halfIdle {
+	if t.idle <= 0 || t.idle > halfIdle {
 		dst.SetReadDeadline(time.Now().Add(halfIdle))
 	}
 	h, ok := dst.(halfCloser)
@@ -127,9 +132,9 @@ func (t *tunnel) endDirection(dst net.Conn) error {
 	return nil
 }
 
-// limit is how long the tunnel may be silent now.
-func (t *tunnel) limit() time.Duration {
-	if t.half.Load() && (t.idle <= 0 || t.idle > halfIdle) {
+// limit is how long the tunnel may be silent; half says that one direction has ended.
+func (t *tunnel) limit(half bool) time.Duration {
+	if half && (t.idle <= 0 || t.idle > halfIdle) {
 		return halfIdle
 	}
 	return t.idle
@@ -137,7 +142,8 @@ func (t *tunnel) limit() time.Duration {
 
 // alive reports whether the other direction moved while this one was silent.
 func (t *tunnel) alive() bool {
-	return time.Since(time.Unix(0, t.last.Load())) < t.limit()
+	limit := t.limit(t.half.Load())
+	return limit <= 0 || time.Since(time.Unix(0, t.last.Load())) < limit
 }
 
 func (t *tunnel) write(dst net.Conn, p []byte, count *atomic.Int64) error {

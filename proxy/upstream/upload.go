@@ -19,11 +19,12 @@ var errDeadline = os.ErrDeadlineExceeded
 // An upload is a request body on its way to the endpoint, in a goroutine of its own: the endpoint may answer before it
 // has read everything, and both sides may stream for as long as they like.
 type upload struct {
-	c     *conn
-	r     *http.Request
-	done  chan struct{}         // closed when the goroutine has ended
-	whole bool                  // everything was sent; good once done is closed
-	fault atomic.Pointer[fault] // why it ended early; nil when the endpoint only stopped reading: its answer tells more
+	c        *conn
+	r        *http.Request
+	trailers []string              // names of fields that may be sent behind the body
+	done     chan struct{}         // closed when the goroutine has ended
+	whole    bool                  // everything was sent; good once done is closed
+	fault    atomic.Pointer[fault] // why it ended early; nil when the endpoint only stopped reading: its answer tells more
 }
 
 // startUpload begins to send the body over c.
@@ -36,7 +37,7 @@ func (x *trip) startUpload(c *conn) {
 	}
 	c.watch()
 	c.sending.Store(true)
-	x.upload = &upload{c: c, r: x.r, done: make(chan struct{})}
+	x.upload = &upload{c: c, r: x.r, trailers: x.trailers, done: make(chan struct{})}
 	go x.upload.run()
 }
 
@@ -68,7 +69,7 @@ func (x *trip) endUpload(c *conn) (whole bool) {
 	}
 	<-u.done
 	if !u.whole && x.r.ProtoMajor == 1 {
-		linger(x.w)
+		proxy.Linger(x.w)
 	}
 	return u.whole
 }
@@ -177,11 +178,8 @@ func chunk(buffer []byte, n int) []byte {
 // appendLast appends the last chunk and the trailer, which is in r.Trailer once the body was read to its end.
 func (u *upload) appendLast(b []byte) []byte {
 	b = append(b, "0\r\n"...)
-	for name, values := range u.r.Trailer {
-		if http1.ForbiddenTrailer(name) {
-			continue
-		}
-		for _, value := range values {
+	for _, name := range u.trailers {
+		for _, value := range u.r.Trailer[name] {
 			b = http1.AppendField(b, name, value)
 		}
 	}

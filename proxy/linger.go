@@ -1,4 +1,4 @@
-package upstream
+package proxy
 
 import (
 	"io"
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// linger makes an HTTP/1 client's connection end after this answer in a way that lets the client read it, though it is
+// Linger makes an HTTP/1 client's connection end after this answer in a way that lets the client read it, though it is
 // still sending: the server closes its side and waits a moment before it closes the whole. Closed at once with bytes
 // unread, the connection would be reset, and the reset would often overtake the answer.
 //
@@ -14,7 +14,7 @@ import (
 // connection after [http.ResponseController.EnableFullDuplex] it panics (it reads the rest of the body when it has
 // already stopped watching for the client, which makes it watch again). The one door to its lingering close is the
 // limit on bodies, so a limit is overstepped here.
-func linger(w http.ResponseWriter) {
+func Linger(w http.ResponseWriter) {
 	for {
 		u, ok := w.(interface{ Unwrap() http.ResponseWriter })
 		if !ok {
