@@ -51,8 +51,14 @@ func NewAccessLog(out io.Writer, format string) *AccessLog {
 	return l
 }
 
-// Log queues the line of a finished exchange. After Close it does nothing.
+// Log queues the line of a finished exchange. After Close the line is lost, and counted.
 func (l *AccessLog) Log(r *http.Request, e *Exchange) {
+	select {
+	case <-l.stop:
+		l.dropped.Add(1)
+		return
+	default:
+	}
 	line := lines.Get().(*[]byte)
 	*line = l.format((*line)[:0], r, e)
 	n := int64(len(*line))

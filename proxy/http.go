@@ -41,7 +41,7 @@ var suites = []uint16{
 func (s *Server) Serve(l net.Listener) error {
 	server := s.newHTTP(&door{server: s, scheme: "http", port: portOf(l.Addr())})
 	server.Protocols.SetHTTP1(true)
-	if !s.life.begin(server) {
+	if !s.life.begin(server, l) {
 		return ended(l.Close())
 	}
 	return ended(server.Serve(l))
@@ -57,7 +57,7 @@ func (s *Server) ServeTLS(l net.Listener) error {
 		CipherSuites:   suites,
 		GetCertificate: s.GetCertificate,
 	}
-	if !s.life.begin(server) {
+	if !s.life.begin(server, l) {
 		return ended(l.Close())
 	}
 	return ended(server.ServeTLS(l, "", ""))

@@ -168,9 +168,10 @@ func (s *Server) finish(v *visit, r *http.Request) {
 	case fault == nil && !v.response.hijacked:
 		e.Status = http.StatusOK // net/http writes it
 	}
-	v.response.end()
+	v.response.settle()
 	v.body.end()
 	v.tell(s, r)
+	v.response.leave() // last: who waits for the end of everything waits for its line in the log too
 	if fault != nil {
 		panic(fault)
 	}

@@ -137,14 +137,12 @@ func (w *response) setDeadline(t time.Time) {
 	}
 }
 
-// end is called when the handler has returned. The deadline stays for the bytes that net/http has yet to write, far
+// settle is called when the handler has returned. The deadline stays for the bytes that net/http has yet to write, far
 // enough ahead not to meet the next request on the connection.
-func (w *response) end() {
+func (w *response) settle() {
 	if w.hijacked {
-		w.server.life.leave(w.tunnel)
 		return
 	}
-	w.server.life.requests.Add(-1)
 	if !w.wrote {
 		w.settleBody()
 	}
@@ -158,4 +156,13 @@ func (w *response) end() {
 	case !w.extended.IsZero():
 		w.setDeadline(time.Now().Add(w.server.bodyTimeout() + idleTimeout + finishTimeout))
 	}
+}
+
+// leave is called when the exchange is over and has been told.
+func (w *response) leave() {
+	if w.hijacked {
+		w.server.life.leave(w.tunnel)
+		return
+	}
+	w.server.life.requests.Add(-1)
 }

@@ -8,36 +8,58 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // How a process leaves without losing a request, in this order:
 //
 //  1. Drain: every answer closes its connection (HTTP/1: Connection: close; HTTP/2: GOAWAY), while new connections are
 //     still taken. Load balancers that have not heard yet lose nothing.
-//  2. Shutdown: the listeners close; requests in flight and tunnels go on.
+//  2. Shutdown: the listeners close. A client that has a connection open and knows nothing of Drain has a last moment to
+//     use it, and is told. Then idle connections close; requests in flight and tunnels go on.
 //  3. When its context ends, what is left is cut and counted.
 
 // life is what goes on, and what Shutdown must end.
 type life struct {
 	requests atomic.Int64 // being answered; a tunnel is none
 
-	mu      sync.Mutex // guards all below
-	ended   bool       // Shutdown was called: no server may begin
-	servers []*http.Server
-	tunnels map[net.Conn]struct{}
-	quiet   chan struct{} // closed when the last tunnel has ended; nil: nobody waits
+	mu        sync.Mutex // guards all below
+	drained   time.Time  // when Drain was called first; zero: it was not
+	ended     bool       // Shutdown was called: no server may begin
+	servers   []*http.Server
+	listeners []net.Listener
+	tunnels   map[net.Conn]struct{}
+	quiet     chan struct{} // closed when the last tunnel has ended; nil: nobody waits
 }
 
 // Drain makes every answer from now on close its connection, so that clients look for another one while connections
 // are still taken.
-func (s *Server) Drain() { s.draining.Store(true) }
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	s.life.mu.Lock()
+	defer s.life.mu.Unlock()
+	if s.life.drained.IsZero() {
+		s.life.drained = time.Now()
+	}
+}
+
+const (
+	// lastRequest is the time between Drain and the end of idle connections, at least.
+	lastRequest = time.Second
+	// lastWord is the time that handlers have to return once their connections have been cut.
+	lastWord = time.Second
+)
 
 // Shutdown closes the listeners, then waits for the requests in flight and for the tunnels (WebSockets) until ctx ends,
 // then cuts what is left and says in the error how much that was. Nil: nothing was cut.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
+	servers, drained := s.life.end()
+	select {
+	case <-time.After(time.Until(drained.Add(lastRequest))):
+	case <-ctx.Done():
+	}
 	var waiting sync.WaitGroup
-	servers := s.life.end()
 	for _, server := range servers {
 		waiting.Go(func() { server.Shutdown(ctx) }) // its error is that ctx has ended
 	}
@@ -48,26 +70,55 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	tunnels := s.life.endTunnels(ctx)
 	if requests > 0 || tunnels > 0 {
+		s.life.awaitHandlers()
 		return fmt.Errorf("cut %d requests and %d tunnels: %w", requests, tunnels, context.Cause(ctx))
 	}
 	return nil
 }
 
-// begin has a server ended by Shutdown; false when that was called already.
-func (l *life) begin(server *http.Server) bool {
+// begin has a server and its listener ended by Shutdown; false when that was called already.
+func (l *life) begin(server *http.Server, listener net.Listener) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ended {
 		l.servers = append(l.servers, server)
+		l.listeners = append(l.listeners, listener)
 	}
 	return !l.ended
 }
 
-func (l *life) end() []*http.Server {
+// end closes the listeners.
+func (l *life) end() (servers []*http.Server, drained time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
-	return l.servers
+	for _, listener := range l.listeners {
+		listener.Close()
+	}
+	l.listeners = nil
+	return l.servers, l.drained
+}
+
+// awaitHandlers waits a while for handlers to notice that their connections have been cut, so that what they have to say
+// is said.
+func (l *life) awaitHandlers() {
+	late := time.NewTimer(lastWord)
+	defer late.Stop()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for l.requests.Load() > 0 || l.openTunnels() > 0 {
+		select {
+		case <-again.C:
+		case <-late.C:
+			return
+		}
+	}
+}
+
+func (l *life) openTunnels() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.tunnels)
 }
 
 // hijack makes a tunnel of a request's connection. The lock is held meanwhile: between being a request and being a tunnel

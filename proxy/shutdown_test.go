@@ -1,12 +1,14 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -158,5 +160,128 @@ func TestEveryShutdownWaitsForTunnels(t *testing.T) {
 	said := fmt.Sprint(<-ended, " and ", <-ended) // the one that cuts says so
 	if !strings.Contains(said, "cut 0 requests and 1 tunnels") {
 		t.Errorf("Shutdown twice: %s; want one of them to say that a tunnel was cut", said)
+	}
+}
+
+// TestShutdownLosesNoRequestOnOpenConnections opens connections, uses half of them, and asks over all of them when the
+// listener has just closed: clients that know nothing of it are answered, and told to go elsewhere.
+func TestShutdownLosesNoRequestOnOpenConnections(t *testing.T) {
+	s := new(Server)
+	plain, _ := front(t, s, ok)
+	const request = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
+	type client struct {
+		net.Conn
+		in *bufio.Reader
+	}
+	ask := func(c client) (*http.Response, error) {
+		if _, err := io.WriteString(c, request); err != nil {
+			return nil, err
+		}
+		answer, err := http.ReadResponse(c.in, nil)
+		if err == nil {
+			_, err = io.Copy(io.Discard, answer.Body)
+		}
+		return answer, err
+	}
+	var clients []client
+	for i := range 200 {
+		connection, err := net.Dial("tcp", plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		connection.SetDeadline(time.Now().Add(10 * time.Second))
+		c := client{connection, bufio.NewReader(connection)}
+		clients = append(clients, c)
+		if i%2 == 0 {
+			if _, err := ask(c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := ask(clients[len(clients)-1]); err != nil { // all have been accepted before this one was answered
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Shutdown(context.Background()) }()
+	for { // until the listener is closed
+		c, err := net.Dial("tcp", plain)
+		if err != nil {
+			break
+		}
+		c.Close()
+	}
+	for i, c := range clients {
+		if answer, err := ask(c); err != nil {
+			t.Fatalf("client %d: %v", i, err)
+		} else if answer.StatusCode != http.StatusOK || !answer.Close {
+			t.Fatalf("client %d: %s, close %t; want 200 and close", i, answer.Status, answer.Close)
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// slowly is an observer that takes its time.
+type slowly struct{ told atomic.Int64 }
+
+func (o *slowly) Observe(*Exchange) {
+	<-time.After(50 * time.Millisecond)
+	o.told.Add(1)
+}
+
+// TestShutdownReturnsWhenEverythingIsTold ends a tunnel by itself, and cuts another and a request: each is told to the
+// observer before Shutdown returns.
+func TestShutdownReturnsWhenEverythingIsTold(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		t.Run(fmt.Sprintf("cut %t", cut), func(t *testing.T) {
+			o := new(slowly)
+			s := &Server{Observer: o}
+			arrived := make(chan struct{}, 2)
+			plain, _ := front(t, s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/slow" {
+					arrived <- struct{}{}
+					<-r.Context().Done()
+					return
+				}
+				c, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				arrived <- struct{}{}
+				io.Copy(io.Discard, c)
+			}))
+			paths := []string{"/tunnel"}
+			if cut {
+				paths = append(paths, "/slow")
+			}
+			var connections []net.Conn
+			for _, path := range paths {
+				c, err := net.Dial("tcp", plain)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a.test\r\n\r\n")
+				connections = append(connections, c)
+				<-arrived
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			if cut {
+				cancel()
+			} else {
+				connections[0].Close()
+			}
+			if err := s.Shutdown(ctx); (err != nil) != cut {
+				t.Errorf("Shutdown: %v", err)
+			}
+			if told := o.told.Load(); told != int64(len(paths)) {
+				t.Errorf("%d of %d exchanges were told when Shutdown returned", told, len(paths))
+			}
+		})
 	}
 }
