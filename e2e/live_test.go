@@ -38,7 +38,7 @@ func TestSwapsLeaveTrafficAlone(t *testing.T) {
 	p := e2e.Start(t, folder, "--map=default/a="+a.Addr, "--map=default/b="+b.Addr, "--map=default/streams="+long.Addr)
 
 	o := openStreams(t, p, s, "streams.test")
-	load := e2e.StartLoad(t, p, 8, 2*time.Millisecond,
+	load := e2e.StartLoad(t, p, 8, 10*time.Millisecond,
 		e2e.Target{URL: "http://a.test/x", Endpoints: []string{"a"}},
 		e2e.Target{URL: "https://a.test/x", Endpoints: []string{"a"}},
 		e2e.Target{URL: "http://b.test/", Endpoints: []string{"b"}},
