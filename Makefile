@@ -50,6 +50,10 @@ fuzz: ## Fuzz each fuzz target for FUZZTIME (default 20s)
 bench: ## Run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
+.PHONY: bench-scale
+bench-scale: controlplane ## Measure one replica in a cluster of 10,000 Ingresses; PROFILES=DIR keeps its profiles
+	BENCH_PROFILES=$(abspath $(PROFILES)) $(GO) test -tags controlplane -timeout 30m -run '^$$' -bench '^BenchmarkScale$$' -benchtime 1x ./e2e/cluster
+
 .PHONY: lint
 lint: ## Check formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
