@@ -44,6 +44,7 @@ func (s *Server) Serve(l net.Listener) error {
 	if !s.life.begin(server, l) {
 		return ended(l.Close())
 	}
+	defer s.life.stop()
 	return ended(server.Serve(l))
 }
 
@@ -60,6 +61,7 @@ func (s *Server) ServeTLS(l net.Listener) error {
 	if !s.life.begin(server, l) {
 		return ended(l.Close())
 	}
+	defer s.life.stop()
 	return ended(server.ServeTLS(l, "", ""))
 }
 
@@ -73,6 +75,7 @@ func ended(err error) error {
 func (s *Server) newHTTP(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:                      handler,
+		ConnState:                    s.life.count,
 		Protocols:                    new(http.Protocols),
 		ReadHeaderTimeout:            headTimeout,
 		IdleTimeout:                  idleTimeout,

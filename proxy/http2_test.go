@@ -61,6 +61,11 @@ func (w wire) request(stream uint32, fields ...string) {
 	w.send(frameHeaders, flagEndHeaders|flagEndStream, stream, block)
 }
 
+// get sends a request that nobody has anything against.
+func (w wire) get(stream uint32) {
+	w.request(stream, ":method", "GET", ":scheme", "https", ":authority", "a.test", ":path", "/")
+}
+
 func appendLiteral(b []byte, s string) []byte {
 	n := len(s)
 	if n < 127 {
@@ -99,6 +104,23 @@ func (w wire) outcome() string {
 			return "GOAWAY"
 		}
 	}
+}
+
+// last reads until an answer and a GOAWAY have come, in either order, and returns the status of the one and the error code
+// of the other.
+func (w wire) last() (answer, code string) {
+	for answer == "" || code == "" {
+		kind, payload, err := w.frame()
+		switch {
+		case err != nil:
+			w.t.Fatalf("%v before an answer (%q) and a GOAWAY (%q)", err, answer, code)
+		case kind == frameGoAway:
+			code = fmt.Sprint(binary.BigEndian.Uint32(payload[4:]))
+		case kind == frameHeaders:
+			answer = status(payload)
+		}
+	}
+	return answer, code
 }
 
 // status reads the first field of an answer's block, which is :status: a field of the static table (RFC 7541 appendix A),
@@ -209,26 +231,14 @@ func TestDrainSendsGOAWAY(t *testing.T) {
 	s := new(Server)
 	_, secure := front(t, s, ok)
 	w := dialHTTP2(t, secure)
-	w.request(1, ":method", "GET", ":scheme", "https", ":authority", "a.test", ":path", "/")
+	w.get(1)
 	if got := w.outcome(); got != "200" {
 		t.Fatalf("before Drain: %s", got)
 	}
 	s.Drain()
-	w.request(3, ":method", "GET", ":scheme", "https", ":authority", "a.test", ":path", "/")
-	seen := map[byte]string{}
-	for seen[frameGoAway] == "" || seen[frameHeaders] == "" { // in either order
-		kind, payload, err := w.frame()
-		switch {
-		case err != nil:
-			t.Fatalf("after Drain: %v; seen %v, want an answer and a GOAWAY", err, seen)
-		case kind == frameGoAway:
-			seen[kind] = fmt.Sprint(binary.BigEndian.Uint32(payload[4:]))
-		case kind == frameHeaders:
-			seen[kind] = status(payload)
-		}
-	}
-	if seen[frameHeaders] != "200" || seen[frameGoAway] != "0" {
-		t.Errorf("after Drain: status %s, GOAWAY with error %s; want 200 and no error", seen[frameHeaders], seen[frameGoAway])
+	w.get(3)
+	if status, code := w.last(); status != "200" || code != "0" {
+		t.Errorf("after Drain: status %s, GOAWAY with error %s; want 200 and no error", status, code)
 	}
 }
 

@@ -22,9 +22,9 @@ import (
 // life is what goes on, and what Shutdown must end.
 type life struct {
 	requests atomic.Int64 // being answered; a tunnel is none
+	open     atomic.Int64 // connections that are no tunnels, and listeners, which may bring another
 
 	mu        sync.Mutex // guards all below
-	drained   time.Time  // when Drain was called first; zero: it was not
 	ended     bool       // Shutdown was called: no server may begin
 	servers   []*http.Server
 	listeners []net.Listener
@@ -34,17 +34,10 @@ type life struct {
 
 // Drain makes every answer from now on close its connection, so that clients look for another one while connections
 // are still taken.
-func (s *Server) Drain() {
-	s.draining.Store(true)
-	s.life.mu.Lock()
-	defer s.life.mu.Unlock()
-	if s.life.drained.IsZero() {
-		s.life.drained = time.Now()
-	}
-}
+func (s *Server) Drain() { s.draining.Store(true) }
 
 const (
-	// lastRequest is the time between Drain and the end of idle connections, at least.
+	// lastRequest is the time that clients have to use connections that were open, and idle, when the listeners closed.
 	lastRequest = time.Second
 	// lastWord is the time that handlers have to return once their connections have been cut.
 	lastWord = time.Second
@@ -54,11 +47,8 @@ const (
 // then cuts what is left and says in the error how much that was. Nil: nothing was cut.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
-	servers, drained := s.life.end()
-	select {
-	case <-time.After(time.Until(drained.Add(lastRequest))):
-	case <-ctx.Done():
-	}
+	servers := s.life.end()
+	await(ctx, lastRequest, func() bool { return s.life.open.Load() == 0 })
 	var waiting sync.WaitGroup
 	for _, server := range servers {
 		waiting.Go(func() { server.Shutdown(ctx) }) // its error is that ctx has ended
@@ -70,25 +60,57 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	tunnels := s.life.endTunnels(ctx)
 	if requests > 0 || tunnels > 0 {
-		s.life.awaitHandlers()
+		// Handlers notice that their connections have been cut; what they have to say then shall be said.
+		await(context.Background(), lastWord, func() bool { return s.life.requests.Load() == 0 && s.life.openTunnels() == 0 })
 		return fmt.Errorf("cut %d requests and %d tunnels: %w", requests, tunnels, context.Cause(ctx))
 	}
 	return nil
 }
 
-// begin has a server and its listener ended by Shutdown; false when that was called already.
+// await returns when done reports true, after a while, or when ctx ends.
+func await(ctx context.Context, while time.Duration, done func() bool) {
+	late := time.NewTimer(while)
+	defer late.Stop()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for !done() {
+		select {
+		case <-again.C:
+		case <-late.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// begin has a server and its listener ended by Shutdown; false when that was called already. stop is its counterpart.
 func (l *life) begin(server *http.Server, listener net.Listener) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ended {
 		l.servers = append(l.servers, server)
 		l.listeners = append(l.listeners, listener)
+		l.open.Add(1)
 	}
 	return !l.ended
 }
 
+// stop is called when a server takes no more connections from its listener.
+func (l *life) stop() { l.open.Add(-1) }
+
+// count is told of every connection that begins or ends ([http.Server.ConnState]).
+func (l *life) count(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		l.open.Add(1)
+	case http.StateHijacked, http.StateClosed: // one of them, once
+		l.open.Add(-1)
+	}
+}
+
 // end closes the listeners.
-func (l *life) end() (servers []*http.Server, drained time.Time) {
+func (l *life) end() []*http.Server {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
@@ -96,23 +118,7 @@ func (l *life) end() (servers []*http.Server, drained time.Time) {
 		listener.Close()
 	}
 	l.listeners = nil
-	return l.servers, l.drained
-}
-
-// awaitHandlers waits a while for handlers to notice that their connections have been cut, so that what they have to say
-// is said.
-func (l *life) awaitHandlers() {
-	late := time.NewTimer(lastWord)
-	defer late.Stop()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for l.requests.Load() > 0 || l.openTunnels() > 0 {
-		select {
-		case <-again.C:
-		case <-late.C:
-			return
-		}
-	}
+	return l.servers
 }
 
 func (l *life) openTunnels() int {

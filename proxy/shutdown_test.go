@@ -55,13 +55,7 @@ func TestShutdownWaitsForRequestsAndTunnels(t *testing.T) {
 
 	ended := make(chan error, 1)
 	go func() { ended <- s.Shutdown(context.Background()) }()
-	for { // until the listener is closed
-		c, err := net.Dial("tcp", plain)
-		if err != nil {
-			break
-		}
-		c.Close()
-	}
+	untilRefused(plain)
 	close(release)
 	if got := <-answered; got != "whole<nil>" {
 		t.Errorf("the request in flight ended with %q", got)
@@ -163,63 +157,110 @@ func TestEveryShutdownWaitsForTunnels(t *testing.T) {
 	}
 }
 
-// TestShutdownLosesNoRequestOnOpenConnections opens connections, uses half of them, and asks over all of them when the
-// listener has just closed: clients that know nothing of it are answered, and told to go elsewhere.
-func TestShutdownLosesNoRequestOnOpenConnections(t *testing.T) {
-	s := new(Server)
-	plain, _ := front(t, s, ok)
-	const request = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
-	type client struct {
-		net.Conn
-		in *bufio.Reader
+// A keeper is a client that keeps its connection of HTTP/1 open.
+type keeper struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func (k keeper) send() { io.WriteString(k, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n") }
+
+// answer reads an answer and reports its status, with " close" where it is the last of its connection.
+func (k keeper) answer() string {
+	answer, err := http.ReadResponse(k.in, nil)
+	if err != nil {
+		return err.Error()
 	}
-	ask := func(c client) (*http.Response, error) {
-		if _, err := io.WriteString(c, request); err != nil {
-			return nil, err
-		}
-		answer, err := http.ReadResponse(c.in, nil)
-		if err == nil {
-			_, err = io.Copy(io.Discard, answer.Body)
-		}
-		return answer, err
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		return err.Error()
 	}
-	var clients []client
-	for i := range 200 {
-		connection, err := net.Dial("tcp", plain)
+	if answer.Close {
+		return fmt.Sprint(answer.StatusCode, " close")
+	}
+	return fmt.Sprint(answer.StatusCode)
+}
+
+// keep opens n connections and asks over every other one. When it returns, the server has taken all of them.
+func keep(t *testing.T, addr string, n int) []keeper {
+	t.Helper()
+	var keepers []keeper
+	for i := range n {
+		connection, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer connection.Close()
+		t.Cleanup(func() { connection.Close() })
 		connection.SetDeadline(time.Now().Add(10 * time.Second))
-		c := client{connection, bufio.NewReader(connection)}
-		clients = append(clients, c)
-		if i%2 == 0 {
-			if _, err := ask(c); err != nil {
-				t.Fatal(err)
+		k := keeper{connection, bufio.NewReader(connection)}
+		keepers = append(keepers, k)
+		if i%2 == 0 || i == n-1 { // all have been taken before the last is answered
+			k.send()
+			if got := k.answer(); got != "200" {
+				t.Fatalf("client %d before the end: %s", i, got)
 			}
 		}
 	}
-	if _, err := ask(clients[len(clients)-1]); err != nil { // all have been accepted before this one was answered
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Shutdown(context.Background()) }()
-	for { // until the listener is closed
-		c, err := net.Dial("tcp", plain)
+	return keepers
+}
+
+// untilRefused returns when nobody listens at addr.
+func untilRefused(addr string) {
+	for {
+		c, err := net.Dial("tcp", addr)
 		if err != nil {
-			break
+			return
 		}
 		c.Close()
 	}
-	for i, c := range clients {
-		if answer, err := ask(c); err != nil {
-			t.Fatalf("client %d: %v", i, err)
-		} else if answer.StatusCode != http.StatusOK || !answer.Close {
-			t.Fatalf("client %d: %s, close %t; want 200 and close", i, answer.Status, answer.Close)
-		}
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
+}
+
+// TestShutdownLosesNoRequestOnOpenConnections opens connections, uses half of them, and asks over all of them when the
+// listener has just closed: clients that know nothing of it are answered, and told to go elsewhere, however long ago Drain
+// was called.
+func TestShutdownLosesNoRequestOnOpenConnections(t *testing.T) {
+	for name, drained := range map[string]time.Duration{"at once": 0, "after a drain": lastRequest + lastRequest/10} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := new(Server)
+			plain, secure := front(t, s, ok)
+			keepers := keep(t, plain, 300)
+			var wires []wire
+			for range 20 {
+				w := dialHTTP2(t, secure)
+				wires = append(wires, w)
+				w.get(1)
+				if got := w.outcome(); got != "200" {
+					t.Fatalf("a client of HTTP/2 before the end: %s", got)
+				}
+			}
+			if drained > 0 {
+				s.Drain()
+				<-time.After(drained)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- s.Shutdown(context.Background()) }()
+			untilRefused(plain)
+			untilRefused(secure)
+			for _, k := range keepers {
+				k.send()
+			}
+			for _, w := range wires {
+				w.get(3)
+			}
+			for i, k := range keepers {
+				if got := k.answer(); got != "200 close" {
+					t.Fatalf("client %d: %s; want 200 close", i, got)
+				}
+			}
+			for i, w := range wires {
+				if status, code := w.last(); status != "200" || code != "0" {
+					t.Fatalf("client %d of HTTP/2: status %s, GOAWAY with error %s; want 200 and no error", i, status, code)
+				}
+			}
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
