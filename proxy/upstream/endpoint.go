@@ -21,6 +21,7 @@ const (
 type Endpoint struct {
 	addr     netip.AddrPort
 	inFlight atomic.Int64
+	aside    atomic.Int64 // Unix nanoseconds until which others come first; 0: it is as good as any
 
 	mu      sync.Mutex
 	idle    []*conn     // guarded by mu; the most recently used last
@@ -33,6 +34,21 @@ func (e *Endpoint) Addr() netip.AddrPort { return e.addr }
 
 // InFlight is the number of requests and tunnels at the endpoint now.
 func (e *Endpoint) InFlight() int64 { return e.inFlight.Load() }
+
+// leastAside is how long an endpoint is passed over, at least, that could not be connected to.
+const leastAside = time.Second
+
+// setAside has others come first for as long as it took to find out that the endpoint cannot be connected to, and for
+// leastAside anyhow: Pods refuse connections before the cluster has said that they are gone.
+func (e *Endpoint) setAside(took time.Duration) {
+	e.aside.Store(time.Now().Add(max(took, leastAside)).UnixNano())
+}
+
+// isAside reports whether others come first.
+func (e *Endpoint) isAside() bool {
+	until := e.aside.Load()
+	return until != 0 && time.Now().UnixNano() < until
+}
 
 // take returns an idle connection that is still good, the most recently used first, or nil.
 func (e *Endpoint) take() *conn {

@@ -10,8 +10,8 @@ import (
 
 // A Policy decides which endpoint takes an exchange. It belongs to one pool and is called from many goroutines.
 type Policy interface {
-	// Pick returns one of endpoints, which are at least one, or nil when e has tried them all: e.Attempts says which.
-	// It allocates nothing.
+	// Pick returns one of endpoints, which are at least one, or nil when e has tried them all: e.Attempts says which. One
+	// that is set aside is for when there is no other. It allocates nothing.
 	Pick(e *proxy.Exchange, endpoints []*Endpoint) *Endpoint
 
 	// Changed is told when the endpoints of the pool became others, so that a policy with a place can keep it.
@@ -23,16 +23,25 @@ type roundRobin struct {
 	turn atomic.Uint64 // taken modulo the number of endpoints
 }
 
-// Pick takes the endpoint whose turn it is; if the exchange tried that one already, the first after it that is new.
+// Pick takes the endpoint whose turn it is. One that the exchange tried already is not taken, and one that is set aside
+// only if there is no other.
 func (p *roundRobin) Pick(e *proxy.Exchange, endpoints []*Endpoint) *Endpoint {
 	n := uint64(len(endpoints))
 	first := p.turn.Add(1) - 1
+	var last *Endpoint
 	for i := range n {
-		if endpoint := endpoints[(first+i)%n]; !tried(e, endpoint.addr) {
+		endpoint := endpoints[(first+i)%n]
+		if tried(e, endpoint.addr) {
+			continue
+		}
+		if !endpoint.isAside() {
 			return endpoint
 		}
+		if last == nil {
+			last = endpoint
+		}
 	}
-	return nil
+	return last
 }
 
 // Changed moves the turn to where the endpoint that would have been next now stands, or else the nearest after it that

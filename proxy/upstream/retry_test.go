@@ -3,6 +3,7 @@ package upstream
 import (
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -24,10 +25,54 @@ func TestRefusedConnectionMovesOnToTheNextEndpoint(t *testing.T) {
 	}
 }
 
-func TestConnectingIsTriedThreeTimesAtMost(t *testing.T) {
-	f := front(t, 1, New(poolOf(t, refused(t), refused(t), refused(t), refused(t)), quick))
-	if got, e := f.get(t, "/"), f.exchange(t); got.StatusCode != 502 || e.Reason != proxy.ConnectRefused || len(e.Attempts) != 3 {
-		t.Errorf("status %d, reason %q, %d attempts; want 502, connect_refused, 3", got.StatusCode, e.Reason, len(e.Attempts))
+func TestRefusalsAreBounded(t *testing.T) {
+	var addrs []netip.AddrPort
+	for range maxRefusals + 10 {
+		addrs = append(addrs, refused(t))
+	}
+	f := front(t, 1, New(poolOf(t, addrs...), quick))
+	if got, e := f.get(t, "/"), f.exchange(t); got.StatusCode != 502 || e.Reason != proxy.ConnectRefused || len(e.Attempts) != maxRefusals+3 {
+		t.Errorf("status %d, reason %q, %d attempts; want 502, connect_refused, %d", got.StatusCode, e.Reason, len(e.Attempts), maxRefusals+3)
+	}
+}
+
+func TestSlowFailuresToConnectAreTriedThreeTimesAtMost(t *testing.T) {
+	options := quick
+	options.ConnectTimeout = 50 * time.Millisecond
+	f := front(t, 1, New(poolOf(t, full(t), full(t), full(t), full(t)), options))
+	if got, e := f.get(t, "/"), f.exchange(t); got.StatusCode != 504 || e.Reason != proxy.ConnectTimeout || len(e.Attempts) != 3 {
+		t.Errorf("status %d, reason %q, %d attempts; want 504, connect_timeout, 3", got.StatusCode, e.Reason, len(e.Attempts))
+	}
+}
+
+// TestEndpointThatRefusedIsPassedOver asks more often than there are turns: only the first request meets the endpoint that
+// refuses.
+func TestEndpointThatRefusedIsPassedOver(t *testing.T) {
+	f := front(t, 1, New(poolOf(t, refused(t), endpoint(t, answers(ok2)), endpoint(t, answers(ok2))), quick))
+	for i := range 9 {
+		f.get(t, "/")
+		if n := len(f.exchange(t).Attempts); n != 1 && i > 0 || n != 2 && i == 0 {
+			t.Errorf("request %d took %d attempts, want 2 for the first and 1 from then on", i, n)
+		}
+	}
+}
+
+// TestEndpointThatIsSetAsideIsBetterThanNone lets the only endpoint refuse, then listen: it is asked again at once.
+func TestEndpointThatIsSetAsideIsBetterThanNone(t *testing.T) {
+	addr := refused(t)
+	f := front(t, 1, New(poolOf(t, addr), quick))
+	if got := f.get(t, "/"); got.StatusCode != 502 {
+		t.Fatalf("status %d, want 502", got.StatusCode)
+	}
+	l, err := net.Listen("tcp", addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {})}
+	go server.Serve(l)
+	defer server.Close()
+	if got := f.get(t, "/"); got.StatusCode != 200 {
+		t.Errorf("status %d, want 200", got.StatusCode)
 	}
 }
 

@@ -58,10 +58,15 @@ func (x *trip) prepare() *fault {
 	return nil
 }
 
+// maxRefusals bounds the endpoints that may refuse one request. That costs no time, and happens to many at once while a
+// Deployment is rolled.
+const maxRefusals = 32
+
 // send tries endpoints until one can be connected to, and relays its answer.
 func (x *trip) send() *fault {
 	last := noEndpoints
-	for range max(1, x.t.options.Tries) {
+	refusals := 0
+	for tries := 0; tries < max(1, x.t.options.Tries); tries++ {
 		endpoint := x.t.pool.pick(x.e)
 		if endpoint == nil {
 			return last
@@ -70,7 +75,10 @@ func (x *trip) send() *fault {
 		if f == nil || !again {
 			return f
 		}
-		last = f
+		if last = f; f.reason == proxy.ConnectRefused && refusals < maxRefusals {
+			refusals++
+			tries--
+		}
 	}
 	return last
 }
@@ -89,7 +97,13 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 		c, f := x.connect(endpoint, a, fresh)
 		if f != nil {
 			a.Reason, a.Total = f.reason, time.Since(begun)
+			if !f.client() {
+				endpoint.setAside(a.Total)
+			}
 			return f, !f.client()
+		}
+		if !a.Reused && endpoint.aside.Load() != 0 {
+			endpoint.aside.Store(0)
 		}
 		answered := false
 		f, answered = x.exchange(c, endpoint, a, begun)

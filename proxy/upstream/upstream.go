@@ -15,7 +15,7 @@ type Options struct {
 	ReadTimeout     time.Duration // until the head of the answer once the request is sent, and between two reads; default 60 s
 	ContinueTimeout time.Duration // how long an upload with Expect: 100-continue waits for the endpoint's word; default 1 s
 	TunnelTimeout   time.Duration // how long an upgraded connection may be silent in both directions; default 1 h
-	Tries           int           // endpoints a request is tried at when connecting fails; default 3
+	Tries           int           // endpoints a request is tried at when connecting fails; default 3. Those that refuse at once do not count
 }
 
 func (o Options) withDefaults() Options {
