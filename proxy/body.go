@@ -18,7 +18,7 @@ type body struct {
 	extended time.Time   // HTTP/1: when the deadline was moved last
 	unasked  bool        // HTTP/1: the client waits for 100 before it sends any
 	stall    *stall      // HTTP/2; nil: HTTP/1
-	stopped  atomic.Bool // somebody wants no more of it
+	stopped  atomic.Bool // a read has failed, or somebody wants no more of it
 	over     atomic.Bool // a read has met its end
 }
 
@@ -55,6 +55,8 @@ func (b *body) Read(p []byte) (int, error) {
 		// deadline still set it would take every client for gone after a while.
 		b.over.Store(true)
 		b.deadline.SetReadDeadline(time.Time{})
+	case b.deadline != nil && err != nil:
+		b.stopped.Store(true) // net/http has told the handler that the client left; nothing may follow on the connection
 	}
 	return n, err
 }

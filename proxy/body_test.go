@@ -125,26 +125,31 @@ func TestLongAnswerAfterAnUnreadBodyKeepsItsClient(t *testing.T) {
 	}
 }
 
-// TestStalledBodyIs408AndEndsTheConnection stops in the middle of a body that is being read.
+// TestStalledBodyIs408AndEndsTheConnection stops in the middle of a body that is being read. Nobody reads on then: the rest
+// that comes when the read has failed is no part of the exchange.
 func TestStalledBodyIs408AndEndsTheConnection(t *testing.T) {
-	reader := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := io.ReadAll(r.Body); err != nil {
-			Fail(w, r, http.StatusRequestTimeout, BodyTimeout)
-		}
-	})
-	plain, _ := front(t, &Server{BodyTimeout: 100 * time.Millisecond}, reader)
-	for name, rest := range map[string]string{
-		"length":  "Content-Length: 100000\r\n\r\nhel",
-		"chunked": "Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n",
+	for name, rest := range map[string][2]string{
+		"length":  {"Content-Length: 8\r\n\r\nhel", "lolol"},
+		"chunked": {"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n", "5\r\nlolol\r\n0\r\n\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			failed, sent := make(chan struct{}), make(chan struct{})
+			plain, _ := front(t, &Server{BodyTimeout: 100 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				io.ReadAll(r.Body)
+				close(failed)
+				<-sent
+				Fail(w, r, http.StatusRequestTimeout, BodyTimeout)
+			}))
 			c, err := net.Dial("tcp", plain)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close()
 			c.SetDeadline(time.Now().Add(5 * time.Second)) // far less than any other limit
-			io.WriteString(c, "POST / HTTP/1.1\r\nHost: a.test\r\n"+rest)
+			io.WriteString(c, "POST / HTTP/1.1\r\nHost: a.test\r\n"+rest[0])
+			<-failed
+			io.WriteString(c, rest[1])
+			close(sent)
 			in := bufio.NewReader(c)
 			answer, err := http.ReadResponse(in, nil)
 			if err != nil {
@@ -157,6 +162,29 @@ func TestStalledBodyIs408AndEndsTheConnection(t *testing.T) {
 				t.Errorf("then %v, want the end of the connection", err)
 			}
 		})
+	}
+}
+
+// TestStalledBodyOfAStreamIs408 stops in the middle of a body over HTTP/2: its stream ends, and another goes on.
+func TestStalledBodyOfAStreamIs408(t *testing.T) {
+	_, secure := front(t, &Server{BodyTimeout: 100 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			Fail(w, r, http.StatusRequestTimeout, BodyTimeout)
+		}
+	}))
+	for name, length := range map[string][]string{"length": {"content-length", "8"}, "no length": nil} {
+		w := dialHTTP2(t, secure)
+		w.head(1, 0, append([]string{":method", "POST", ":scheme", "https", ":authority", "a.test", ":path", "/"}, length...)...)
+		w.send(frameData, 0, 1, []byte("hel"))
+		for _, want := range []string{"408", "RST"} {
+			if got := w.outcome(); got != want {
+				t.Errorf("%s: %s, want 408 and the end of the stream", name, got)
+			}
+		}
+		w.get(3)
+		if got := w.outcome(); got != "200" {
+			t.Errorf("%s: %s on another stream, want 200", name, got)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 // The frames of HTTP/2 that these tests speak (RFC 9113 section 6).
 const (
+	frameData      = 0x0
 	frameHeaders   = 0x1
 	frameReset     = 0x3
 	frameSettings  = 0x4
@@ -52,13 +53,16 @@ func (w wire) send(kind, flags byte, stream uint32, payload []byte) {
 }
 
 // request sends a request without a body on a stream; its fields are names and values in turn.
-func (w wire) request(stream uint32, fields ...string) {
+func (w wire) request(stream uint32, fields ...string) { w.head(stream, flagEndStream, fields...) }
+
+// head begins a stream; the flags say whether that is all.
+func (w wire) head(stream uint32, flags byte, fields ...string) {
 	var block []byte
 	for i := 0; i < len(fields); i += 2 {
 		block = append(block, 0) // a literal that is not indexed (RFC 7541 section 6.2.2)
 		block = appendLiteral(appendLiteral(block, fields[i]), fields[i+1])
 	}
-	w.send(frameHeaders, flagEndHeaders|flagEndStream, stream, block)
+	w.send(frameHeaders, flagEndHeaders|flags, stream, block)
 }
 
 // get sends a request that nobody has anything against.
