@@ -31,6 +31,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sallyport/e2e"
 )
@@ -65,11 +66,18 @@ type Cluster struct {
 	manager   *process
 	kubelet   *kubelet
 	replicas  int // of Sallyport, started so far
+	lag       time.Duration
 }
+
+// An Option makes a cluster different from others.
+type Option func(*Cluster)
+
+// SlicesLag has EndpointSlices follow their Pods after so long.
+func SlicesLag(by time.Duration) Option { return func(c *Cluster) { c.lag = by } }
 
 // Start starts a cluster and installs what deploy/ gives the controller: Namespace, ServiceAccount, RBAC and
 // IngressClass. It ends with the test.
-func Start(t testing.TB) *Cluster {
+func Start(t testing.TB, options ...Option) *Cluster {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "sallyport-cluster-")
 	if err != nil {
@@ -83,6 +91,9 @@ func Start(t testing.TB) *Cluster {
 		os.RemoveAll(folder)
 	})
 	c := &Cluster{folder: folder, keys: newAuthority(t, folder)}
+	for _, option := range options {
+		option(c)
+	}
 	c.startControlPlane(t)
 	c.kubelet = startKubelet(t, c.kubeconfig("admin"))
 	c.Apply(t, installation(t))

@@ -51,6 +51,7 @@ func (c *Cluster) startControlPlane(t testing.TB) {
 	c.manager = newProcess(c.folder, "kube-controller-manager",
 		"--kubeconfig="+c.kubeconfig("manager"), "--authentication-kubeconfig="+c.kubeconfig("manager"), "--authorization-kubeconfig="+c.kubeconfig("manager"),
 		"--secure-port="+freePort(t), "--leader-elect=false", "--use-service-account-credentials",
+		"--endpointslice-updates-batch-period="+c.lag.String(),
 		"--controllers=*,-node-lifecycle-controller,-taint-eviction-controller,-node-ipam-controller",
 		"--service-account-private-key-file="+file("serviceaccounts.key"), "--root-ca-file="+file("ca.crt"),
 	)

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -94,9 +95,16 @@ func (p *pod) listen() error {
 	return errors.Join(problems...)
 }
 
-// close refuses connections from now on and cuts those that are open, as a program does that ends.
+// lastAnswers is the time that a program takes, when it ends, for requests that it has begun to answer.
+const lastAnswers = time.Second
+
+// close refuses connections from now on, closes those that are idle, and lets the others end soon, as a program does that
+// ends.
 func (p *pod) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastAnswers)
+	defer cancel()
 	for _, server := range p.servers {
+		server.Shutdown(ctx)
 		server.Close()
 	}
 	p.serving.Wait()

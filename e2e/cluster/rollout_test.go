@@ -1,0 +1,130 @@
+//go:build controlplane
+
+package cluster_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"sallyport/e2e"
+	"sallyport/e2e/cluster"
+)
+
+// TestRolloutLosesNoRequest rolls a Deployment of ten Pods three times under a load of a thousand requests a second, one
+// in five a POST with a body, over HTTP/1.1 and HTTP/2. A Pod serves for a second after it is deleted and refuses
+// connections from then on; that it is gone is known half a second later than that.
+func TestRolloutLosesNoRequest(t *testing.T) {
+	c := cluster.Start(t, cluster.SlicesLag(1500*time.Millisecond))
+	c.Apply(t, lingering("web", 10, 1)+ingress("web", ours, "rules:", rule("web.test", "/", "Prefix", "web")))
+	c.Kubectl(t, "rollout", "status", "deployment/web", "--timeout=60s")
+	s := c.Sallyport(t)
+	s.Expect(t, "http://web.test/", cluster.Served("web"))
+	before := c.Pods(t, "web")
+	load := e2e.StartLoad(t, s.Process, 32, 30*time.Millisecond, e2e.Target{URL: "http://web.test/"}, e2e.Target{URL: "https://web.test/"})
+	begun := time.Now()
+	for range 3 {
+		load.More(t, 500)
+		c.Kubectl(t, "rollout", "restart", "deployment/web")
+		c.Kubectl(t, "rollout", "status", "deployment/web", "--timeout=120s")
+	}
+	load.More(t, 2000) // the last Pods of the old kind end meanwhile
+	t.Logf("%.0f requests a second", float64(load.Requests())/time.Since(begun).Seconds())
+	load.Stop(t, 5000)
+	for _, pod := range c.Pods(t, "web") {
+		for _, old := range before {
+			if pod == old {
+				t.Errorf("Pod %s is there still: nothing was rolled", pod)
+			}
+		}
+	}
+}
+
+// lingering is app with Pods that serve for so many seconds after they are deleted.
+func lingering(name string, replicas, seconds int) string {
+	return fmt.Sprintf(`---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s}
+spec:
+  replicas: %[2]d
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+      containers:
+      - name: echo
+        image: echo
+        ports: [{name: http, containerPort: 8080}]
+        lifecycle: {preStop: {sleep: {seconds: %[3]d}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: %[1]s}
+spec:
+  selector: {app: %[1]s}
+  ports: [{name: http, port: 80, targetPort: http}]
+`, name, replicas, seconds)
+}
+
+// TestScaledToZeroAndUpAgain: a Service without Pods is answered 503 with the reason, and served again within 100 ms of
+// the first EndpointSlice that has a ready one.
+func TestScaledToZeroAndUpAgain(t *testing.T) {
+	c := cluster.Start(t)
+	c.Apply(t, app("web", 2)+ingress("web", ours, "rules:", rule("web.test", "/", "Prefix", "web")))
+	s := c.Sallyport(t)
+	s.Expect(t, "http://web.test/", cluster.Served("web"))
+	var slowest time.Duration
+	for range 5 {
+		c.Kubectl(t, "scale", "deployment/web", "--replicas=0")
+		s.Expect(t, "http://web.test/", cluster.Refused(http.StatusServiceUnavailable, "no_endpoints"))
+		ready := readySlice(t, c, "web")
+		c.Kubectl(t, "scale", "deployment/web", "--replicas=2")
+		s.Expect(t, "http://web.test/", cluster.Served("web"))
+		served := time.Now()
+		slowest = max(slowest, served.Sub(<-ready))
+	}
+	t.Logf("served %v after the first ready slice, at most", slowest.Round(time.Millisecond))
+	if slowest > 100*time.Millisecond {
+		t.Errorf("served %v after the first ready slice, want within 100 ms", slowest)
+	}
+}
+
+// readySlice gives the time at which the next EndpointSlice of a Service with a ready endpoint was heard of.
+func readySlice(t testing.TB, c *cluster.Cluster, service string) <-chan time.Time {
+	t.Helper()
+	slices := c.Client().DiscoveryV1().EndpointSlices("default")
+	of := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service}
+	list, err := slices.List(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of.ResourceVersion = list.ResourceVersion
+	watch, err := slices.Watch(t.Context(), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan time.Time, 1)
+	go func() {
+		defer watch.Stop()
+		for change := range watch.ResultChan() {
+			slice, isSlice := change.Object.(*discoveryv1.EndpointSlice)
+			if !isSlice {
+				t.Error(errors.New("the watch of EndpointSlices has ended"))
+				return
+			}
+			for _, endpoint := range slice.Endpoints {
+				if endpoint.Conditions.Ready != nil && *endpoint.Conditions.Ready {
+					heard <- time.Now()
+					return
+				}
+			}
+		}
+	}()
+	return heard
+}
