@@ -136,3 +136,15 @@ func TestLongLinesAreBoundedTogether(t *testing.T) {
 		t.Errorf("%d of %d lines are counted that nobody got", l.Dropped(), lines)
 	}
 }
+
+func TestLineAfterTheEndIsCountedAsDropped(t *testing.T) {
+	var out bytes.Buffer
+	l := NewAccessLog(&out, TextLog)
+	r, e := logged()
+	l.Log(r, e)
+	l.Close()
+	l.Log(r, e)
+	if lines := bytes.Count(out.Bytes(), []byte("\n")); lines != 1 || l.Dropped() != 1 {
+		t.Errorf("%d lines were written and %d dropped, want 1 and 1", lines, l.Dropped())
+	}
+}
