@@ -33,6 +33,9 @@ type Builder struct {
 	services index                            // Ingresses by the Services they name
 	secrets  index                            // Ingresses by the Secrets they name
 
+	problems []Problem // of the last build, but for those with the default certificate
+	served   int       // Ingresses, in part at least
+
 	unrouted        unrouted
 	catchAll        *draft // to unrouted, for hosts that nobody names; nil: there is no default backend
 	defaultID       upstream.ID
@@ -92,15 +95,20 @@ func (b *Builder) Build(s *Snapshot) Result {
 	}
 	b.retired = nil
 
+	if !w.endpoints {
+		b.review()
+	}
+
 	s.built()
 	b.snapshot, b.revision = s, s.revision
 	result := Result{
 		Table: b.table, TableChanged: changed, Generation: b.generation,
-		Certificates: certs.Certificates{ByHost: b.byHost},
-		Hosts:        len(b.hosts), Routes: b.routes,
+		Certificates:  certs.Certificates{ByHost: b.byHost},
+		OnlyEndpoints: w.endpoints,
+		Ingresses:     b.served, Hosts: len(b.hosts), Routes: b.routes,
 	}
 	result.Certificates.Default, result.Problems = b.defaultCertificate(s)
-	result.Problems = append(result.Problems, b.problems(&result)...)
+	result.Problems = append(result.Problems, b.problems...)
 	result.Took = time.Since(start)
 	return result
 }
@@ -234,13 +242,15 @@ func (b *Builder) Served() iter.Seq[*networkingv1.Ingress] {
 	}
 }
 
-// problems collects what is known to be wrong, and counts the Ingresses that are served while it passes them.
-func (b *Builder) problems(r *Result) []Problem {
+// review collects what is known to be wrong, and counts the Ingresses that are served while it passes them. It looks at
+// everything, which takes a millisecond or two for ten thousand Ingresses: too long for every endpoint that comes or goes.
+func (b *Builder) review() {
 	all := slices.Clone(b.defaultProblems)
+	b.served = 0
 	for _, t := range b.ingresses {
 		all = append(append(all, t.problems...), t.tlsFacts...)
 		if len(t.sites) > 0 {
-			r.Ingresses++
+			b.served++
 		}
 	}
 	for _, h := range b.hosts {
@@ -250,7 +260,7 @@ func (b *Builder) problems(r *Result) []Problem {
 		all = append(all, p.problems...)
 	}
 	slices.SortFunc(all, compareProblems)
-	return slices.Compact(all)
+	b.problems = slices.Compact(all)
 }
 
 func compareProblems(a, b Problem) int {

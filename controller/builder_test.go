@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -106,6 +107,45 @@ func TestEndpointChangeSetsPoolsAndBuildsNoTable(t *testing.T) {
 		if status, reason := ask(t, r, "a.test", "/"); step.want == 0 && (status != 503 || reason != proxy.NoEndpoints) {
 			t.Errorf("answered %d %s, want 503 %s", status, reason, proxy.NoEndpoints)
 		}
+	}
+}
+
+// TestOnlyEndpointsMeansThatThereIsNothingToTell goes through what changes the endpoints of a pool, with and without a
+// problem that comes, stays or goes.
+func TestOnlyEndpointsMeansThatThereIsNothingToTell(t *testing.T) {
+	s := snapshotOf(t, webService, pathTo("a", "a.test", "/"), strings.ReplaceAll(pathTo("b", "b.test", "/"), "{name: web,", "{name: missing,"))
+	b := NewBuilder(everyIngress())
+	const slice = "kind: EndpointSlice\nmetadata: {name: web-1, labels: {kubernetes.io/service-name: web}}\naddressType: IPv4\nports: [{name: http, port: 8080}]\nendpoints: "
+	missing := "error Ingress default/b: spec.rules[0].http.paths[0].backend.service.name: ServiceNotFound"
+	nobody := "warning Service default/web: spec.ports: NoEndpoints"
+	invalid := "error EndpointSlice default/web-1: endpoints[1].addresses[0]: InvalidValue"
+	for _, step := range []struct {
+		what, object string
+		only         bool
+		problems     []string
+	}{
+		{"the first build", "", false, []string{missing}},
+		{"another address", slice + "[{addresses: [10.0.0.3]}]", true, []string{missing}},
+		{"an address more", slice + "[{addresses: [10.0.0.3]}, {addresses: [10.0.0.4]}]", true, []string{missing}},
+		{"none", slice + "[]", false, []string{missing, nobody}},
+		{"none, in another object", slice + "[]", false, []string{missing, nobody}},
+		{"one again", slice + "[{addresses: [10.0.0.3]}]", false, []string{missing}},
+		{"one that is none", slice + "[{addresses: [10.0.0.3]}, {addresses: [x]}]", false, []string{invalid, missing}},
+		{"the same and another, in the next generation", slice + "[{addresses: [10.0.0.4]}, {addresses: [x]}]", false, []string{invalid, missing}},
+		{"it is mended", slice + "[{addresses: [10.0.0.4]}]", false, []string{missing}},
+		{"a Service", "kind: Service\nmetadata: {name: other}\nspec: {ports: [{port: 80}]}", false, []string{missing}},
+		{"an address after that", slice + "[{addresses: [10.0.0.5]}]", true, []string{missing}},
+		{"the Ingress goes elsewhere", pathTo("b", "b.test", "/"), false, nil},
+		{"an address at the end", slice + "[{addresses: [10.0.0.6]}]", true, nil},
+	} {
+		if step.object != "" {
+			s.Set(objects(t, step.object)[0])
+		}
+		r := b.Build(s)
+		if r.OnlyEndpoints != step.only || r.Ingresses != 2 {
+			t.Errorf("%s: OnlyEndpoints is %v, want %v; %d Ingresses are served, want 2", step.what, r.OnlyEndpoints, step.only, r.Ingresses)
+		}
+		wantProblems(t, r.Problems, step.problems...)
 	}
 }
 

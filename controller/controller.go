@@ -102,6 +102,10 @@ type Result struct {
 	Certificates certs.Certificates
 	Problems     []Problem // by object and field
 
+	// OnlyEndpoints says that endpoints may be others than after the build before, and nothing else is: neither the
+	// Ingresses that are served nor the problems, nor an object that one of these is about.
+	OnlyEndpoints bool
+
 	Ingresses int // that are served, in part at least
 	Hosts     int // names in the table; any host counts as one
 	Routes    int // of the table, fallbacks included

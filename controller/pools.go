@@ -54,11 +54,13 @@ func (b *Builder) updatePools(s *Snapshot, w *work) {
 			b.forgetPool(id)
 			continue
 		}
+		before := len(p.problems)
 		var addresses []netip.AddrPort
 		addresses, p.problems = b.options.endpointsOf(s, id)
 		if service := s.Service(Key{id.Namespace, id.Service}); service != nil && service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
 			p.problems = append(p.problems, withoutAffinity(service, id))
 		}
+		w.endpoints = w.endpoints && before == 0 && len(p.problems) == 0
 		b.options.Pools.Get(id).Set(addresses)
 	}
 }

@@ -206,17 +206,24 @@ func (s *Snapshot) move(service Key) {
 	s.moved[service] = struct{}{}
 }
 
-// built begins a new list of changes: a build has seen those so far.
+// built begins a new list of changes: a build has seen those so far. The old lists are dropped, and not cleared: the first
+// ones name every object there is, and clearing a map costs by what it once held.
 func (s *Snapshot) built() {
 	s.since = s.revision
-	clear(s.moved)
-	clear(s.ingresses.changed)
-	clear(s.classes.changed)
-	clear(s.services.changed)
-	clear(s.secrets.changed)
-	clear(s.configMaps.changed)
-	clear(s.namespaces.changed)
-	clear(s.slices.changed)
+	s.moved = nil
+	s.ingresses.changed = nil
+	s.classes.changed = nil
+	s.services.changed = nil
+	s.secrets.changed = nil
+	s.configMaps.changed = nil
+	s.namespaces.changed = nil
+	s.slices.changed = nil
+}
+
+// onlySlices says that no object but EndpointSlices changed since the last build.
+func (s *Snapshot) onlySlices() bool {
+	return len(s.ingresses.changed)+len(s.classes.changed)+len(s.services.changed)+len(s.secrets.changed)+
+		len(s.configMaps.changed)+len(s.namespaces.changed) == 0
 }
 
 // serviceOf is the Service a slice belongs to. A slice without the label belongs to the Service without a name, which

@@ -11,6 +11,10 @@ type work struct {
 	pools     map[upstream.ID]struct{}
 	tls       map[string]struct{} // hosts whose certificate is chosen again
 	dirty     map[string]struct{} // hosts whose routes are chosen again
+
+	// endpoints says that addresses of pools may be others, and nothing else is: no object but EndpointSlices changed, and
+	// there is and was nothing to tell about those pools.
+	endpoints bool
 }
 
 // touch notes that the Ingresses of a host are others.
@@ -33,6 +37,7 @@ func (b *Builder) workOf(s *Snapshot) *work {
 		b.everything(s, w)
 		return w
 	}
+	w.endpoints = s.onlySlices()
 	addKeys(w.ingresses, s.ingresses.changed)
 	addKeys(w.secrets, s.secrets.changed)
 	if len(s.classes.changed) > 0 {

@@ -31,6 +31,10 @@ func (r *reporter) report(now state, result controller.Result, problems []contro
 	r.mu.Lock()
 	r.rows = rows
 	r.mu.Unlock()
+	if rows == nil && result.OnlyEndpoints {
+		r.log.Debug("endpoints changed", "took", result.Took.String())
+		return // the problems are the same
+	}
 	r.problems = newProblemSet(problems)
 	switch {
 	case known == nil:

@@ -172,9 +172,7 @@ func (s *server) apply(now state) {
 		problems = now.report(problems)
 	}
 	s.metrics.Built(counted(result, problems))
-	if s.feedback != nil {
-		s.feedback.Update(now.snapshot, s.builder.Served(), problems)
-	}
+	s.tell(now, result, problems)
 	var rows []routeRow
 	if now.locate != nil {
 		rows = routeRows(result.Table, &s.pools, now.locate)
@@ -184,6 +182,17 @@ func (s *server) apply(now state) {
 	case <-s.built:
 	default:
 		close(s.built)
+	}
+}
+
+// tell hands over what the cluster is to know of a build.
+func (s *server) tell(now state, result controller.Result, problems []controller.Problem) {
+	switch {
+	case s.feedback == nil:
+	case result.OnlyEndpoints:
+		s.feedback.UpdateEndpoints(now.snapshot)
+	default:
+		s.feedback.Update(now.snapshot, s.builder.Served(), problems)
 	}
 }
 

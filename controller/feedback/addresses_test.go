@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"sallyport/controller"
@@ -92,6 +93,36 @@ func TestNodesAreThoseOfReadyEndpoints(t *testing.T) {
 	})
 	if got, want := publishedOf(&s, key).nodes, []string{one, three}; !slices.Equal(got, want) {
 		t.Errorf("nodes are %q, want %q", got, want)
+	}
+}
+
+func TestEndpointsOnAnotherNodeAreTakenWithoutAnUpdate(t *testing.T) {
+	w := &Writer{options: Options{Service: controller.Key{Namespace: "a", Name: "edge"}}, statusy: make(chan struct{}, 1), eventy: make(chan struct{}, 1)}
+	var s controller.Snapshot
+	s.Set(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge"}, Spec: corev1.ServiceSpec{Type: "NodePort"}})
+	on := func(node string) {
+		s.Set(&discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge-1", Labels: map[string]string{discoveryv1.LabelServiceName: "edge"}},
+			Endpoints:  []discoveryv1.Endpoint{{NodeName: &node}},
+		})
+	}
+	served := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web"}}
+	on("node-1")
+	w.UpdateEndpoints(&s)
+	if w.latest.Load() != nil {
+		t.Error("endpoints are taken before the first Update, which says what is served")
+	}
+	w.Update(&s, slices.Values([]*networkingv1.Ingress{served}), nil)
+	<-w.statusy
+	on("node-1")
+	w.UpdateEndpoints(&s)
+	if len(w.statusy) != 0 {
+		t.Error("an endpoint on the same node wakes who writes the status of Ingresses")
+	}
+	on("node-2")
+	w.UpdateEndpoints(&s)
+	if now := w.latest.Load(); len(w.statusy) != 1 || !slices.Equal(now.service.nodes, []string{"node-2"}) || !slices.Equal(now.served, []*networkingv1.Ingress{served}) {
+		t.Errorf("with an endpoint on another node, woken is %d, nodes are %q and served are %d Ingresses; want 1, node-2 and 1", len(w.statusy), now.service.nodes, len(now.served))
 	}
 }
 

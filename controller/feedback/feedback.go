@@ -3,7 +3,7 @@
 //
 //	writer, err := feedback.New(feedback.Options{Config: source.Config(), Namespace: "sallyport", Service: key})
 //	go writer.Run(ctx)                                      // leads, when its turn comes, and writes
-//	writer.Update(snapshot, builder.Served(), problems)     // after every build
+//	writer.Update(snapshot, builder.Served(), problems)     // after every build, or UpdateEndpoints
 //	...
 //	writer.Withdraw(ctx)                                    // after Run has returned, before the process ends
 //
@@ -35,6 +35,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -141,12 +142,27 @@ type state struct {
 // Update takes what a build made of a snapshot: the Ingresses that are served and the problems. It keeps nothing of s.
 func (w *Writer) Update(s *controller.Snapshot, served iter.Seq[*networkingv1.Ingress], problems []controller.Problem) {
 	now := &state{notices: noticesOf(s, problems), service: publishedOf(s, w.options.Service)}
+	if last := w.latest.Load(); last != nil {
+		now.served = make([]*networkingv1.Ingress, 0, len(last.served)+1) // there are thousands, and seldom more than one is new
+	}
 	for ingress := range served {
 		now.served = append(now.served, ingress)
 	}
 	w.latest.Store(now)
 	wake(w.statusy)
 	wake(w.eventy)
+}
+
+// UpdateEndpoints takes a snapshot in which only endpoints are others than at the last Update (see
+// [controller.Result.OnlyEndpoints]). Those of the published Service may be on other nodes. It keeps nothing of s, and is
+// not called at the same time as Update.
+func (w *Writer) UpdateEndpoints(s *controller.Snapshot) {
+	last, service := w.latest.Load(), publishedOf(s, w.options.Service)
+	if last == nil || slices.Equal(last.service.nodes, service.nodes) {
+		return
+	}
+	w.latest.Store(&state{served: last.served, notices: last.notices, service: service})
+	wake(w.statusy)
 }
 
 func wake(c chan struct{}) {
