@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -173,6 +174,35 @@ func TestEveryKindArrives(t *testing.T) {
 		if strings.Contains(line, "/endpoints") && !strings.Contains(line, "/endpointslices") {
 			t.Errorf("v1 Endpoints are asked for: %s", line)
 		}
+	}
+}
+
+func TestOfEndpointSlicesOnlyIsHeldWhatSomebodyAsksFor(t *testing.T) {
+	a := newAPIServer(t)
+	a.put(&discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "x", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}, Generation: 3,
+			GenerateName: "web-", OwnerReferences: []metav1.OwnerReference{{Name: "web"}}, Annotations: map[string]string{"when": "now"},
+		},
+		AddressType: "IPv4",
+		Endpoints: []discoveryv1.Endpoint{{
+			Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}, NodeName: new("node-1"),
+			Hostname: new("h"), Zone: new("z"), TargetRef: &corev1.ObjectReference{Name: "pod"},
+			Hints: &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "z"}}}, DeprecatedTopology: map[string]string{"a": "b"},
+		}},
+	})
+	s, v := start(t, a, Options{})
+	v.until()
+	held := s.snapshot.Slices(controller.Key{Namespace: "x", Name: "web"})
+	if len(held) != 1 {
+		t.Fatalf("held are %d slices, want one", len(held))
+	}
+	want := discoveryv1.Endpoint{Addresses: []string{"10.0.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}, NodeName: new("node-1")}
+	if got := held[0].Endpoints[0]; !reflect.DeepEqual(got, want) {
+		t.Errorf("the endpoint is held as %+v, want %+v", got, want)
+	}
+	if m := held[0].ObjectMeta; m.Generation != 3 || m.GenerateName != "" || m.OwnerReferences != nil || m.Annotations != nil {
+		t.Errorf("the slice is held with %+v", m)
 	}
 }
 

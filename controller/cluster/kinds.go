@@ -96,7 +96,8 @@ func newMapper() meta.RESTMapper {
 	return m
 }
 
-// strip drops what is only history: it is often most of an object.
+// strip drops what is only history, which is often most of an object, and of EndpointSlices, of which there is the most,
+// what nobody asks for.
 func strip(event any) (any, error) {
 	if object, ok := event.(metav1.Object); ok {
 		object.SetManagedFields(nil)
@@ -104,7 +105,20 @@ func strip(event any) (any, error) {
 			delete(annotations, corev1.LastAppliedConfigAnnotation)
 		}
 	}
+	if slice, ok := event.(*discoveryv1.EndpointSlice); ok {
+		stripSlice(slice)
+	}
 	return event, nil
+}
+
+// stripSlice leaves addresses, conditions and nodes, which are published for a Service of type NodePort, and drops which
+// Pod an endpoint is, where that is, and who made the slice: half of it.
+func stripSlice(slice *discoveryv1.EndpointSlice) {
+	slice.OwnerReferences, slice.Annotations, slice.GenerateName = nil, nil, ""
+	for i := range slice.Endpoints {
+		e := &slice.Endpoints[i]
+		e.TargetRef, e.Hostname, e.Zone, e.Hints, e.DeprecatedTopology = nil, nil, nil, nil, nil
+	}
 }
 
 // watchFailed logs why something could not be read. It is asked again in any case.
