@@ -14,8 +14,8 @@
 //
 // # An API server that goes away
 //
-// changes nothing: informers keep what they have and ask again until it is back. Nothing is deleted because nobody
-// answers. A permission that is missing is logged by its verb and resource, and everything else goes on. Nor does a Secret
+// changes nothing: informers keep what they have and ask again until it is back, see patient.go. Nothing is deleted because
+// nobody answers. A permission that is missing is logged by its verb and resource, and everything else goes on. Nor does a Secret
 // that is followed alone and may not be read keep the first snapshot back: it is taken up as soon as it may.
 //
 // # What is not held
@@ -122,6 +122,7 @@ func New(o Options) (*Source, error) {
 	if s.cacheOptions.HTTPClient, err = rest.HTTPClientFor(config); err != nil {
 		return nil, fmt.Errorf("read how to reach the cluster: %w", err)
 	}
+	s.cacheOptions.HTTPClient.Transport = &patient{next: s.cacheOptions.HTTPClient.Transport, log: s.log}
 	if s.cache, err = cache.New(config, s.cacheOptions); err != nil {
 		return nil, fmt.Errorf("prepare to read the cluster: %w", err)
 	}
