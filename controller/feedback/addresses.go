@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,28 @@ func publishedOf(s *controller.Snapshot, key controller.Key) published {
 	}
 	p.nodes = slices.Sorted(maps.Keys(nodes))
 	return p
+}
+
+// An answer is the addresses to publish, or why they are not known, as they were found at a time.
+type answer struct {
+	of   published
+	at   time.Time
+	list []networkingv1.IngressLoadBalancerIngress
+	err  error
+}
+
+// ask returns the addresses to publish: the last answer, unless it is about another version of the Service, or about Pods
+// on other nodes, or old.
+func (w *Writer) ask(ctx context.Context, p published, last answer) answer {
+	if p.service == last.of.service && slices.Equal(p.nodes, last.of.nodes) && time.Since(last.at) < lookAgain {
+		return last
+	}
+	a := answer{of: p, at: time.Now()}
+	a.list, a.err = w.addresses(ctx, p)
+	if a.err != nil && ctx.Err() == nil && (last.err == nil || last.err.Error() != a.err.Error()) {
+		w.failed("publish addresses in the status of Ingresses", a.err)
+	}
+	return a
 }
 
 // addresses are what is to stand in the status of every Ingress, sorted. None is a valid answer: a load balancer that has

@@ -46,7 +46,7 @@ func (w *Writer) writeStatus(ctx context.Context) {
 	s := &statuses{written: make(map[controller.Key]*written)}
 	again := time.NewTimer(0)
 	defer again.Stop()
-	var told string // why addresses are not known
+	var last answer
 	for {
 		select {
 		case <-w.statusy:
@@ -58,17 +58,12 @@ func (w *Writer) writeStatus(ctx context.Context) {
 		if now == nil {
 			continue // Update will wake us
 		}
-		desired, err := w.addresses(ctx, now.service)
-		if err != nil {
-			if ctx.Err() == nil && err.Error() != told {
-				told = err.Error()
-				w.failed("publish addresses in the status of Ingresses", err)
-			}
-			again.Reset(lookAgain)
-			continue
+		last = w.ask(ctx, now.service, last)
+		wait := lookAgain
+		if last.err == nil {
+			wait = w.writeAll(ctx, s, now, last.list)
 		}
-		told = ""
-		again.Reset(w.writeAll(ctx, s, now, desired))
+		again.Reset(wait)
 	}
 }
 
