@@ -136,7 +136,7 @@ func (w *crowd) endpoint(slice, i int, of *discoveryv1.EndpointSlice) discoveryv
 	}
 }
 
-// address is one of 10.0.0.0/8 below those of Pods and Services of the harness, for 4 million numbers.
+// address is one from 10.1.0.0 on, far below those of Services and Pods.
 func address(number int) string {
 	var bytes [4]byte
 	binary.BigEndian.PutUint32(bytes[:], 10<<24|1<<16+uint32(number))

@@ -102,17 +102,13 @@ func await(b *testing.B, every time.Duration, what string, done func() bool) {
 // settle waits until the process has next to nothing to do.
 func settle(b *testing.B, s *cluster.Sallyport) {
 	b.Helper()
-	const window = 2 * time.Second
-	before := s.Metric(b, "process_cpu_seconds_total")
-	quiet := 0
-	started := time.Now()
+	const window, idle = 2 * time.Second, 0.05
+	before := 0.0 // the CPU time at the end of the last window; there is none yet
 	await(b, window, "sallyport to be idle", func() bool {
 		now := s.Metric(b, "process_cpu_seconds_total")
-		if now-before < 0.05*window.Seconds() && time.Since(started) > window/2 {
-			quiet++
-		}
+		used := now - before
 		before = now
-		return quiet >= 2
+		return used < idle*window.Seconds()
 	})
 }
 
@@ -133,7 +129,10 @@ func takeProfile(b *testing.B, s *cluster.Sallyport, name, page string) *sync.Wa
 		return &taken
 	}
 	taken.Go(func() {
-		err := saveProfile("http://"+s.Admin+"/debug/pprof/"+page, filepath.Join(folder, name+".pprof"))
+		profile, err := fetchProfile("http://" + s.Admin + "/debug/pprof/" + page)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, name+".pprof"), profile, 0o644)
+		}
 		if err != nil {
 			b.Errorf("profile %s: %v", name, err)
 		}
@@ -141,22 +140,19 @@ func takeProfile(b *testing.B, s *cluster.Sallyport, name, page string) *sync.Wa
 	return &taken
 }
 
-func saveProfile(url, file string) error {
-	for began := time.Now(); ; {
-		answer, err := http.Get(url)
-		if err != nil {
-			if time.Since(began) < 10*time.Second {
-				continue // the process opens its ports just now
-			}
-			return err
-		}
-		defer answer.Body.Close()
-		profile, err := io.ReadAll(answer.Body)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(file, profile, 0o644)
+// fetchProfile asks until it is answered, for ten seconds: the process may be opening its ports just now.
+func fetchProfile(url string) ([]byte, error) {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	answer, err := http.Get(url)
+	for began := time.Now(); err != nil && time.Since(began) < 10*time.Second; answer, err = http.Get(url) {
+		<-again.C
 	}
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	return io.ReadAll(answer.Body)
 }
 
 // apiServerCPU is the CPU time that the API server has used, in seconds.
@@ -266,18 +262,20 @@ func churning(b *testing.B, w *crowd, s *cluster.Sallyport, during func()) {
 	b.Helper()
 	ctx, stop := context.WithCancel(b.Context())
 	var flips sync.WaitGroup
-	began, before := time.Now(), s.Metric(b, "process_cpu_seconds_total")
 	done := 0
+	began, before := time.Now(), s.Metric(b, "process_cpu_seconds_total")
 	flips.Go(func() { done = flipUntil(ctx, b, w) })
 	during()
-	elapsed, used := time.Since(began).Seconds(), s.Metric(b, "process_cpu_seconds_total")-before
 	stop()
 	flips.Wait()
+	elapsed, used := time.Since(began).Seconds(), s.Metric(b, "process_cpu_seconds_total")-before
 	figure("CPU while endpoints change", "%.3f s a second, at %.0f endpoints a second for %.0f s", used/elapsed, float64(done)/elapsed, elapsed)
 }
 
-// flipUntil flips one endpoint after another, churn a second, and returns how many.
+// flipUntil flips one endpoint after another, as many a second as churn says, until ctx ends, and returns how many.
 func flipUntil(ctx context.Context, b *testing.B, w *crowd) int {
+	var flips sync.WaitGroup
+	defer flips.Wait()
 	next := time.NewTicker(time.Second / churn)
 	defer next.Stop()
 	for n := 0; ; n++ {
@@ -286,10 +284,11 @@ func flipUntil(ctx context.Context, b *testing.B, w *crowd) int {
 		case <-ctx.Done():
 			return n
 		}
-		// A prime step: the slices follow each other in no order, and each comes once before any comes again.
-		if err := w.flip(ctx, n*7919, n/len(w.slices)%2 == 1); err != nil && ctx.Err() == nil {
-			b.Errorf("change an endpoint: %v", err)
-			return n
-		}
+		flips.Go(func() {
+			// A prime step: the slices follow each other in no order, and each comes once before any comes again.
+			if err := w.flip(b.Context(), n*7919, n/len(w.slices)%2 == 1); err != nil {
+				b.Errorf("change an endpoint: %v", err)
+			}
+		})
 	}
 }
