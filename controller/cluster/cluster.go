@@ -70,8 +70,8 @@ type Options struct {
 }
 
 const (
-	quiet    = 10 * time.Millisecond  // without an event before a change is handed over
-	patience = 100 * time.Millisecond // after the first event, however many follow
+	quiet    = 10 * time.Millisecond // without an event before a change is handed over
+	patience = 50 * time.Millisecond // after the first event, however many follow: a change is served within 100 ms in a burst too
 )
 
 // A Source is the objects of a cluster.
