@@ -61,11 +61,13 @@ type Cluster struct {
 	folder    string // certificates, kubeconfigs, data and logs
 	keys      *authority
 	server    string // URL of the API server
+	etcdURL   string
 	etcd      *process
 	apiServer *process
 	manager   *process
 	kubelet   *kubelet
-	replicas  int // of Sallyport, started so far
+	replicas  int    // of Sallyport, started so far
+	token     string // of its ServiceAccount, once there was a replica
 	lag       time.Duration
 }
 

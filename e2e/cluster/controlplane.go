@@ -20,7 +20,7 @@ const (
 func (c *Cluster) startControlPlane(t testing.TB) {
 	t.Helper()
 	client, peer, secure := freePort(t), freePort(t), freePort(t)
-	c.server = "https://127.0.0.1:" + secure
+	c.server, c.etcdURL = "https://127.0.0.1:"+secure, "http://127.0.0.1:"+client
 	file := func(name string) string { return filepath.Join(c.folder, name) }
 	c.keys.issueServer(t, "apiserver", "kubernetes.default.svc", net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1), net.ParseIP(apiAddress))
 	c.keys.issueClient(t, "admin", "admin", "system:masters")
@@ -34,12 +34,12 @@ func (c *Cluster) startControlPlane(t testing.TB) {
 	}
 	c.etcd = newProcess(c.folder, "etcd",
 		"--data-dir="+file("etcd"), "--unsafe-no-fsync",
-		"--listen-client-urls=http://127.0.0.1:"+client, "--advertise-client-urls=http://127.0.0.1:"+client,
+		"--listen-client-urls="+c.etcdURL, "--advertise-client-urls="+c.etcdURL,
 		"--listen-peer-urls=http://127.0.0.1:"+peer, "--initial-advertise-peer-urls=http://127.0.0.1:"+peer,
 		"--initial-cluster=default=http://127.0.0.1:"+peer,
 	)
 	c.apiServer = newProcess(c.folder, "kube-apiserver",
-		"--etcd-servers=http://127.0.0.1:"+client,
+		"--etcd-servers="+c.etcdURL,
 		"--bind-address=0.0.0.0", "--secure-port="+secure, "--advertise-address="+apiAddress,
 		"--authorization-mode=RBAC", "--service-cluster-ip-range="+services,
 		"--tls-cert-file="+file("apiserver.crt"), "--tls-private-key-file="+file("apiserver.key"), "--client-ca-file="+file("ca.crt"),

@@ -36,13 +36,16 @@ func (c *Cluster) Sallyport(t testing.TB, flags ...string) *Sallyport {
 // Next is the name that the next replica has.
 func (c *Cluster) Next() string { return fmt.Sprintf("sallyport-%d", c.replicas+1) }
 
-// Launch is Sallyport without the wait.
+// Launch is Sallyport without the wait. All replicas have one token, so that one can be started while the API server, which
+// gives it, is away.
 func (c *Cluster) Launch(t testing.TB, flags ...string) *Sallyport {
 	t.Helper()
 	user := c.Next()
 	c.replicas++
-	token := strings.TrimSpace(c.Kubectl(t, "create", "token", "sallyport", "--namespace=sallyport"))
-	writeKubeconfig(t, c.kubeconfig(user), kubeconfig{server: c.server, authority: filepath.Join(c.folder, "ca.crt"), token: token})
+	if c.token == "" {
+		c.token = strings.TrimSpace(c.Kubectl(t, "create", "token", "sallyport", "--namespace="+Namespace))
+	}
+	writeKubeconfig(t, c.kubeconfig(user), kubeconfig{server: c.server, authority: filepath.Join(c.folder, "ca.crt"), token: c.token})
 	process := e2e.LaunchIn(t, []string{"POD_NAMESPACE=" + Namespace, "POD_NAME=" + user},
 		append([]string{"--kubeconfig=" + c.kubeconfig(user), "--access-log=off"}, flags...)...)
 	s := &Sallyport{Process: process, Name: user, client: process.Client(nil)}
