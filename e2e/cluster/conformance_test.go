@@ -20,10 +20,11 @@ func TestIngressConformance(t *testing.T) {
 		c.Apply(t, app(name, 1))
 	}
 	c.Apply(t, app("ten", 10))
-	s := c.Sallyport(t)
+	s := c.Sallyport(t, "--publish-status-address=192.0.2.7")
 	t.Run("DefaultBackend", func(t *testing.T) { testDefaultBackend(t, c, s) })
 	t.Run("HostRules", func(t *testing.T) { testHostRules(t, c, s) })
 	t.Run("PathRules", func(t *testing.T) { testPathRules(t, c, s) })
+	t.Run("IngressClass", func(t *testing.T) { testIngressClass(t, c, s) })
 	t.Run("LoadBalancing", func(t *testing.T) { testLoadBalancing(t, c, s) })
 }
 
@@ -60,14 +61,17 @@ func testDefaultBackend(t *testing.T, c *cluster.Cluster, s *cluster.Sallyport) 
 }
 
 func testHostRules(t *testing.T, c *cluster.Cluster, s *cluster.Sallyport) {
-	c.Apply(t, c.Secret(t, "secure", "exact.host.test")+ingress("hosts", ours,
-		"tls: [{hosts: [exact.host.test], secretName: secure}]",
+	c.Apply(t, c.Secret(t, "secure", "exact.host.test")+c.Secret(t, "another", "another.host.test")+ingress("hosts", ours,
+		"tls: [{hosts: [exact.host.test], secretName: secure}, {hosts: [another.host.test], secretName: another}]",
 		"rules:",
 		rule("exact.host.test", "/", "Prefix", "exact"),
+		rule("another.host.test", "/", "Prefix", "upper"),
 	)+ingress("wild", ours, "rules:", rule("*.wild.test", "/", "Prefix", "wildcard")))
 	ask(t, s, []question{
 		{"https://exact.host.test/", cluster.Served("exact")},
 		{"https://exact.host.test/", shown("exact.host.test")},
+		{"https://another.host.test/", cluster.Served("upper")},
+		{"https://another.host.test/", shown("another.host.test")},
 		{"http://one.wild.test/", cluster.Served("wildcard")},
 		{"http://ONE.wild.test:80/", cluster.Served("wildcard")},
 		{"http://wild.test/", noRoute},
@@ -89,6 +93,8 @@ func testPathRules(t *testing.T, c *cluster.Cluster, s *cluster.Sallyport) {
 		rule("case.path.test", "/foo", "Prefix", "prefix", "/FOO", "Exact", "upper"),
 		rule("mixed.path.test", "/foo", "Prefix", "prefix", "/foo", "Exact", "exact"),
 		rule("trailing.path.test", "/foo/", "Exact", "slash"),
+		rule("root.path.test", "/", "Prefix", "fallback", "/aaa", "Prefix", "prefix", "/aaa/bbb", "Prefix", "longer"),
+		rule("deep.path.test", "/aaa/bbb", "Prefix", "longer"),
 	))
 	ask(t, s, []question{
 		{"http://exact.path.test/exact", cluster.Served("exact")},
@@ -116,7 +122,29 @@ func testPathRules(t *testing.T, c *cluster.Cluster, s *cluster.Sallyport) {
 		{"http://mixed.path.test/foo/", cluster.Served("prefix")},
 		{"http://trailing.path.test/foo/", cluster.Served("slash")},
 		{"http://trailing.path.test/foo", noRoute},
+		{"http://root.path.test/", cluster.Served("fallback")},
+		{"http://root.path.test/ccc", cluster.Served("fallback")},
+		{"http://root.path.test/aaa/ccc", cluster.Served("prefix")},
+		{"http://root.path.test/aaa/bbb/", cluster.Served("longer")},
+		{"http://deep.path.test/aaa/bbb/ccc", cluster.Served("longer")},
+		{"http://deep.path.test/aaa/bb", noRoute},
+		{"http://deep.path.test/aaa/bbbxyz", noRoute},
+		{"http://deep.path.test/aaa", noRoute},
 	})
+}
+
+// testIngressClass waits for the status of an Ingress of ours that came later than the foreign one.
+func testIngressClass(t *testing.T, c *cluster.Cluster, s *cluster.Sallyport) {
+	c.Apply(t, class("foreign", "example.com/other")+ingress("theirs", "foreign", "rules:", rule("theirs.class.test", "/", "Prefix", "exact")))
+	c.Apply(t, ingress("mine", ours, "rules:", rule("mine.class.test", "/", "Prefix", "exact")))
+	ask(t, s, []question{
+		{"http://mine.class.test/", cluster.Served("exact")},
+		{"http://theirs.class.test/", noRoute},
+	})
+	expectStatus(t, c, "mine", "192.0.2.7")
+	if got := statusOf(t, c, "theirs"); got != "" {
+		t.Errorf("an Ingress of a foreign class shows %q in its status, want nothing", got)
+	}
 }
 
 func testLoadBalancing(t *testing.T, c *cluster.Cluster, s *cluster.Sallyport) {

@@ -25,11 +25,17 @@ const (
 	rounds = 20                     // of five changes each
 )
 
-// TestChangesAreServedWithinMilliseconds makes a hundred changes, one after another, and measures each from the API
-// server's acknowledgement of the write to the first answer that shows it: a Secret is rotated, deleted and restored, a
-// Service changes the name of its port, an Ingress changes its Service.
+// TestChangesAreServedWithinMilliseconds measures in a cluster of real controllers how late an answer is.
 func TestChangesAreServedWithinMilliseconds(t *testing.T) {
 	c := cluster.Start(t)
+	t.Run("OneByOne", func(t *testing.T) { testSingleChanges(t, c) })
+	t.Run("ANamespaceAtOnce", func(t *testing.T) { testNamespaceLeaves(t, c) })
+}
+
+// testSingleChanges makes a hundred changes, one after another, and measures each from the API
+// server's acknowledgement of the write to the first answer that shows it: a Secret is rotated, deleted and restored, a
+// Service changes the name of its port, an Ingress changes its Service.
+func testSingleChanges(t *testing.T, c *cluster.Cluster) {
 	c.Apply(t, app("web", 1)+app("other", 1)+numbered("named")+c.Secret(t, "secure", "secure.test")+
 		ingress("changing", ours, "rules:", rule("changing.test", "/", "Prefix", "web"))+
 		ingress("ports", ours, "rules:", rule("http.ports.test", "/", "Prefix", "named"),
@@ -223,11 +229,10 @@ func (w *stopwatch) shows(secret *corev1.Secret) func() error {
 	}
 }
 
-// TestNamespaceIsGoneWithinMilliseconds deletes a Namespace with fifty Ingresses. The Namespace controller deletes them
+// testNamespaceLeaves deletes a Namespace with fifty Ingresses. The Namespace controller deletes them
 // one by one; from the time that the API server tells of each until its host is not served any more it is measured.
-func TestNamespaceIsGoneWithinMilliseconds(t *testing.T) {
+func testNamespaceLeaves(t *testing.T, c *cluster.Cluster) {
 	const ingresses = 50
-	c := cluster.Start(t)
 	c.Kubectl(t, "create", "namespace", "leaving")
 	c.Apply(t, app("web", 1)+ingress("marker", ours, "rules:", rule("marker.test", "/", "Prefix", "web")))
 	client := c.Client().NetworkingV1().Ingresses("leaving")
