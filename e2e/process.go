@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -51,12 +52,12 @@ func Launch(t testing.TB, args ...string) *Process {
 // LaunchIn is Launch with more variables, as NAME=VALUE, in the environment.
 func LaunchIn(t testing.TB, environment []string, args ...string) *Process {
 	t.Helper()
-	ports := freePorts(t, 3)
+	plain, secure, admin := FreePort(t), FreePort(t), FreePort(t)
 	p := &Process{
-		HTTP: "127.0.0.1:" + ports[0], HTTPS: "127.0.0.1:" + ports[1], Admin: "127.0.0.1:" + ports[2],
+		HTTP: "127.0.0.1:" + plain, HTTPS: "127.0.0.1:" + secure, Admin: "127.0.0.1:" + admin,
 		exited: make(chan struct{}), log: new(output),
 	}
-	args = append([]string{"run", "--http-port=" + ports[0], "--https-port=" + ports[1], "--admin-port=" + ports[2]}, args...)
+	args = append([]string{"run", "--http-port=" + plain, "--https-port=" + secure, "--admin-port=" + admin}, args...)
 	p.cmd = exec.Command(Tool("sallyport"), args...)
 	p.cmd.Env = append(os.Environ(), environment...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
@@ -229,18 +230,26 @@ func Eventually(t testing.TB, what string, check func() error) {
 	}
 }
 
-func freePorts(t testing.TB, n int) []string {
+// lastPort is the last one that was given away; the first is above it.
+var lastPort atomic.Int32
+
+func init() { lastPort.Store(20000) }
+
+// FreePort is a port of the namespace that nobody has. It lies below those that outgoing connections take for themselves
+// (32768 and above), so that nobody can have it by the time it is used.
+func FreePort(t testing.TB) string {
 	t.Helper()
-	var ports []string
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	for {
+		port := strconv.Itoa(int(lastPort.Add(1)))
+		listener, err := net.Listen("tcp", ":"+port)
+		if err == nil {
+			listener.Close()
+			return port
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) {
 			t.Fatal(err)
 		}
-		defer listener.Close()
-		ports = append(ports, strconv.Itoa(listener.Addr().(*net.TCPAddr).Port))
 	}
-	return ports
 }
 
 // output collects what a process writes.

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"sallyport/e2e"
 )
 
 const (
@@ -19,7 +21,7 @@ const (
 // startControlPlane starts the three programs and waits until the API server is ready.
 func (c *Cluster) startControlPlane(t testing.TB) {
 	t.Helper()
-	client, peer, secure := freePort(t), freePort(t), freePort(t)
+	client, peer, secure := e2e.FreePort(t), e2e.FreePort(t), e2e.FreePort(t)
 	c.server, c.etcdURL = "https://127.0.0.1:"+secure, "http://127.0.0.1:"+client
 	file := func(name string) string { return filepath.Join(c.folder, name) }
 	c.keys.issueServer(t, "apiserver", "kubernetes.default.svc", net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1), net.ParseIP(apiAddress))
@@ -50,7 +52,7 @@ func (c *Cluster) startControlPlane(t testing.TB) {
 	// The node has no lease that a controller could find expired, and needs no address range.
 	c.manager = newProcess(c.folder, "kube-controller-manager",
 		"--kubeconfig="+c.kubeconfig("manager"), "--authentication-kubeconfig="+c.kubeconfig("manager"), "--authorization-kubeconfig="+c.kubeconfig("manager"),
-		"--secure-port="+freePort(t), "--leader-elect=false", "--use-service-account-credentials",
+		"--secure-port="+e2e.FreePort(t), "--leader-elect=false", "--use-service-account-credentials",
 		"--endpointslice-updates-batch-period="+c.lag.String(),
 		"--controllers=*,-node-lifecycle-controller,-taint-eviction-controller,-node-ipam-controller",
 		"--service-account-private-key-file="+file("serviceaccounts.key"), "--root-ca-file="+file("ca.crt"),
@@ -144,18 +146,4 @@ func (p *process) tail() string {
 		return err.Error()
 	}
 	return p.log + " ends with\n" + string(text[max(0, len(text)-4000):])
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
