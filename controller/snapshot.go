@@ -76,26 +76,39 @@ func (s *Snapshot) Set(object metav1.Object) bool {
 // Delete takes an object out and says whether it was there.
 func (s *Snapshot) Delete(ref Ref) bool {
 	key, changed := Key{ref.Namespace, ref.Name}, false
-	switch ref.Kind {
-	case "Ingress":
-		changed = s.ingresses.delete(key)
-	case "IngressClass":
-		changed = s.classes.delete(key)
-	case "Service":
-		changed = s.services.delete(key)
-	case "EndpointSlice":
+	if ref.Kind == "EndpointSlice" {
 		changed = s.deleteSlice(key)
-	case "Secret":
-		changed = s.secrets.delete(key)
-	case "ConfigMap":
-		changed = s.configMaps.delete(key)
-	case "Namespace":
-		changed = s.namespaces.delete(key)
+	} else if objects := s.of(ref.Kind); objects != nil {
+		changed = objects.delete(key)
 	}
 	if changed {
 		s.revision++
 	}
 	return changed
+}
+
+// of is the objects of a kind, nil for one that tables are not made from.
+func (s *Snapshot) of(kind string) interface {
+	object(Key) metav1.Object
+	delete(Key) bool
+} {
+	switch kind {
+	case "Ingress":
+		return &s.ingresses
+	case "IngressClass":
+		return &s.classes
+	case "Service":
+		return &s.services
+	case "EndpointSlice":
+		return &s.slices
+	case "Secret":
+		return &s.secrets
+	case "ConfigMap":
+		return &s.configMaps
+	case "Namespace":
+		return &s.namespaces
+	}
+	return nil
 }
 
 // Ingress returns the Ingress of that namespace and name, nil when there is none. So do the methods below.
@@ -132,22 +145,8 @@ func (s *Snapshot) IngressClasses() iter.Seq[*networkingv1.IngressClass] {
 
 // Object returns the object that a Ref names, nil when there is none.
 func (s *Snapshot) Object(ref Ref) metav1.Object {
-	key := Key{ref.Namespace, ref.Name}
-	switch ref.Kind {
-	case "Ingress":
-		return s.ingresses.object(key)
-	case "IngressClass":
-		return s.classes.object(key)
-	case "Service":
-		return s.services.object(key)
-	case "EndpointSlice":
-		return s.slices.object(key)
-	case "Secret":
-		return s.secrets.object(key)
-	case "ConfigMap":
-		return s.configMaps.object(key)
-	case "Namespace":
-		return s.namespaces.object(key)
+	if objects := s.of(ref.Kind); objects != nil {
+		return objects.object(Key{ref.Namespace, ref.Name})
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package cluster_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,27 +42,6 @@ func TestRolloutLosesNoRequest(t *testing.T) {
 
 // lingering is app with Pods that serve for so many seconds after they are deleted.
 func lingering(name string, replicas, seconds int) string {
-	return fmt.Sprintf(`---
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: %[1]s}
-spec:
-  replicas: %[2]d
-  selector: {matchLabels: {app: %[1]s}}
-  template:
-    metadata: {labels: {app: %[1]s}}
-    spec:
-      containers:
-      - name: echo
-        image: echo
-        ports: [{name: http, containerPort: 8080}]
-        lifecycle: {preStop: {sleep: {seconds: %[3]d}}}
----
-apiVersion: v1
-kind: Service
-metadata: {name: %[1]s}
-spec:
-  selector: {app: %[1]s}
-  ports: [{name: http, port: 80, targetPort: http}]
-`, name, replicas, seconds)
+	const image = "        image: echo\n"
+	return strings.Replace(app(name, replicas), image, fmt.Sprintf("%s        lifecycle: {preStop: {sleep: {seconds: %d}}}\n", image, seconds), 1)
 }
