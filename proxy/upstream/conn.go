@@ -22,6 +22,8 @@ type conn struct {
 	out    []byte          // the request head being written
 
 	reused bool      // an exchange went over it before
+	wrote  uint64    // bytes written, ever
+	before uint64    // of them, before the exchange
 	since  time.Time // idle since; guarded by the endpoint's mutex
 
 	look   func(fd uintptr) bool // what quiet runs
@@ -64,6 +66,7 @@ func dial(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*con
 func (c *conn) begin(ctx context.Context, method string, o *Options) {
 	c.ctx, c.stop = ctx, nil
 	c.readGap, c.sendGap = o.ReadTimeout, o.SendTimeout
+	c.before = c.wrote
 	c.sending.Store(false)
 	c.sentAt.Store(0)
 	c.reader.Begin(method)
@@ -194,7 +197,9 @@ func (c *conn) Write(p []byte) (int, error) {
 		c.sendEnd = end
 		c.tcp.SetWriteDeadline(end)
 	}
-	return c.tcp.Write(p)
+	n, err := c.tcp.Write(p)
+	c.wrote += uint64(n)
+	return n, err
 }
 
 // abort closes the connection from any goroutine: whoever waits on it wakes. The one who owns the conn still closes it.

@@ -105,31 +105,33 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 		if !a.Reused && endpoint.aside.Load() != 0 {
 			endpoint.aside.Store(0)
 		}
-		answered := false
-		f, answered = x.exchange(c, endpoint, a, begun)
+		stale := false
+		f, stale = x.exchange(c, endpoint, a, begun)
 		a.Total = time.Since(begun)
 		if f == nil {
 			return nil, false
 		}
 		a.Reason = f.reason
-		if fresh || answered || f.reason != proxy.UpstreamReset || !a.Reused || !x.repeatable() {
+		if !stale {
 			return f, false
 		}
 	}
 }
 
-// repeatable reports whether the request may be sent again after a reused connection died under it. The endpoint may have
-// acted on it all the same, so it must be one that means no harm twice (RFC 9110 section 9.2.2) and has no body.
-// Idempotency-Key does not count: any client could send it.
-func (x *trip) repeatable() bool {
-	if x.streamed || x.small.bytes != nil || x.upgrade {
+// stale reports whether the request may be sent again because the connection, a reused one, died under it. The endpoint may
+// have acted on it all the same, so either nothing of it can have arrived, or it is one that means no harm twice (RFC 9110
+// section 9.2.2) and has no body. Idempotency-Key does not count: any client could send it.
+func (x *trip) stale(c *conn, a *proxy.Attempt, f *fault) bool {
+	if !a.Reused || f.reason != proxy.UpstreamReset || c.reader.Started() || x.streamed {
 		return false
 	}
 	switch x.r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return true
+		if x.small.bytes == nil && !x.upgrade {
+			return true
+		}
 	}
-	return false
+	return c.rejected()
 }
 
 // connect takes an idle connection, unless fresh, or makes one.
@@ -150,9 +152,9 @@ func (x *trip) connect(endpoint *Endpoint, a *proxy.Attempt, fresh bool) (*conn,
 	return c, nil
 }
 
-// exchange sends the request over c and relays the answer. It disposes of c. answered says that at least a byte of an
-// answer came.
-func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun time.Time) (f *fault, answered bool) {
+// exchange sends the request over c and relays the answer. It disposes of c. After a fault, stale says that another
+// connection may have the request.
+func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun time.Time) (f *fault, stale bool) {
 	c.begin(x.r.Context(), x.r.Method, &x.t.options)
 	keep := false
 	defer func() {
@@ -164,19 +166,19 @@ func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun tim
 		c.close()
 	}()
 	if f := x.sendHead(c); f != nil {
-		return f, false
+		return f, x.stale(c, a, f)
 	}
 	if f := x.head(c, a, begun); f != nil {
-		return f, c.reader.Started()
+		return f, x.stale(c, a, f)
 	}
 	if c.answer.Status == http.StatusSwitchingProtocols {
-		return x.switchProtocols(c, a), true
+		return x.switchProtocols(c, a), false
 	}
 	if f := x.relay(c, a); f != nil {
-		return f, true
+		return f, false
 	}
 	keep = c.reader.Reusable()
-	return nil, true
+	return nil, false
 }
 
 // sendHead writes the head and with it a body that was read before, and begins to send any other.
