@@ -17,6 +17,7 @@ import (
 type Target struct {
 	URL       string
 	Endpoints []string // by name, as an [Echo] endpoint gives it; nil: any
+	GetOnly   bool     // no POST
 }
 
 // A Load is clients that ask one request after another until they are stopped: half of them over HTTP/1.1, half over
@@ -60,7 +61,7 @@ func (l *Load) ask(client *http.Client, seed int, pause time.Duration, targets [
 		case <-time.After(pause):
 		}
 		target := targets[i%len(targets)]
-		if err := l.once(client, target, i%5 == 0); err != nil {
+		if err := l.once(client, target, i%5 == 0 && !target.GetOnly); err != nil {
 			l.fail(fmt.Sprintf("%s: %v", target.URL, err))
 		}
 		l.requests.Add(1)

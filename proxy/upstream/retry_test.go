@@ -209,3 +209,26 @@ func TestRepeatedRequestIsNotRepeatedAgain(t *testing.T) {
 		t.Errorf("status %d, seen %d, %d attempts; want 502 after two", got.StatusCode, seen.Load(), len(e.Attempts))
 	}
 }
+
+// TestConnectionThatIsResetUnderAHarmlessRequestMovesOn has an endpoint take a new connection and reset it with the request
+// read: a program that ends does so to connections that it never looked at.
+func TestConnectionThatIsResetUnderAHarmlessRequestMovesOn(t *testing.T) {
+	for _, c := range []struct {
+		method, body string
+		status       int
+	}{
+		{"GET", "", 200}, {"HEAD", "", 200}, {"POST", "", 502}, {"PUT", "body", 502},
+	} {
+		t.Run(c.method, func(t *testing.T) {
+			resetting := endpoint(t, func(s *session) {
+				s.head()
+				s.reset()
+			})
+			f := front(t, 1, New(poolOf(t, resetting, endpoint(t, answers("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))), quick))
+			got, e := f.do(t, f.request(t, c.method, "/", strings.NewReader(c.body))), f.exchange(t)
+			if got.StatusCode != c.status || e.Attempts[0].Reason != proxy.UpstreamReset || (len(e.Attempts) == 2) != (c.status == 200) {
+				t.Errorf("status %d, attempts %+v; want %d", got.StatusCode, e.Attempts, c.status)
+			}
+		})
+	}
+}

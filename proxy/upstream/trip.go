@@ -83,8 +83,7 @@ func (x *trip) send() *fault {
 	return last
 }
 
-// try sends the request to one endpoint. After a fault, again says that the request certainly never left and another
-// endpoint may have it.
+// try sends the request to one endpoint. After a fault, again says that another endpoint may have the request.
 func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 	if x.host = x.r.Host; x.host == "" {
 		x.host = endpoint.addr.String() // HTTP/1.0 needs none, HTTP/1.1 does (RFC 9112 section 3.2)
@@ -105,24 +104,29 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 		if !a.Reused && endpoint.aside.Load() != 0 {
 			endpoint.aside.Store(0)
 		}
-		stale := false
-		f, stale = x.exchange(c, endpoint, a, begun)
+		repeat := false
+		f, repeat = x.exchange(c, endpoint, a, begun)
 		a.Total = time.Since(begun)
 		if f == nil {
 			return nil, false
 		}
 		a.Reason = f.reason
-		if !stale {
+		if !repeat {
 			return f, false
+		}
+		if !a.Reused {
+			endpoint.setAside(a.Total) // a program that ends has connections waiting that it never took
+			return f, true
 		}
 	}
 }
 
-// stale reports whether the request may be sent again because the connection, a reused one, died under it. The endpoint may
-// have acted on it all the same, so either nothing of it can have arrived, or it is one that means no harm twice (RFC 9110
-// section 9.2.2) and has no body. Idempotency-Key does not count: any client could send it.
-func (x *trip) stale(c *conn, a *proxy.Attempt, f *fault) bool {
-	if !a.Reused || f.reason != proxy.UpstreamReset || c.reader.Started() || x.streamed {
+// repeatable reports whether the request may be sent again because the connection broke before a byte of an answer came:
+// over another connection if this one was used before and the endpoint only closed it, else to another endpoint (reference
+// A14). The endpoint may have acted on the request all the same, so either nothing of it can have arrived, or it is one that
+// means no harm twice (RFC 9110 section 9.2.2) and has no body. Idempotency-Key does not count: any client could send it.
+func (x *trip) repeatable(c *conn, f *fault) bool {
+	if f.reason != proxy.UpstreamReset || c.reader.Started() || x.streamed {
 		return false
 	}
 	switch x.r.Method {
@@ -152,9 +156,9 @@ func (x *trip) connect(endpoint *Endpoint, a *proxy.Attempt, fresh bool) (*conn,
 	return c, nil
 }
 
-// exchange sends the request over c and relays the answer. It disposes of c. After a fault, stale says that another
-// connection may have the request.
-func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun time.Time) (f *fault, stale bool) {
+// exchange sends the request over c and relays the answer. It disposes of c. After a fault, repeat says that the
+// request may be sent again.
+func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun time.Time) (f *fault, repeat bool) {
 	c.begin(x.r.Context(), x.r.Method, &x.t.options)
 	keep := false
 	defer func() {
@@ -166,10 +170,10 @@ func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun tim
 		c.close()
 	}()
 	if f := x.sendHead(c); f != nil {
-		return f, x.stale(c, a, f)
+		return f, x.repeatable(c, f)
 	}
 	if f := x.head(c, a, begun); f != nil {
-		return f, x.stale(c, a, f)
+		return f, x.repeatable(c, f)
 	}
 	if c.answer.Status == http.StatusSwitchingProtocols {
 		return x.switchProtocols(c, a), false
