@@ -4,10 +4,15 @@ import "net/http"
 
 // Fail answers a request in the proxy's own name: a small plain page, or JSON when the client's Accept asks for it,
 // with the status, the reason and the request id. Nothing of the answer may have been written yet. Headers already set
-// on w stay, except those that describe a body.
+// on w stay, except those that describe a body. Where the route has pages of its own for the status, they answer instead.
 func Fail(w http.ResponseWriter, r *http.Request, status int, reason Reason) {
 	e := From(r)
 	e.Reason = reason
+	if pages := e.ErrorPages; pages != nil && pages.Takes(status, false) {
+		e.ErrorPages = nil
+		pages.Serve(w, r, status)
+		return
+	}
 	header := w.Header()
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Range", "Etag", "Last-Modified", "Trailer"} {
 		header.Del(name)

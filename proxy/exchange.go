@@ -29,6 +29,12 @@ type Exchange struct {
 	Path string
 	// Target is what goes upstream in the request line: the bytes the client sent, dot segments resolved.
 	Target string
+	// UpstreamTarget and UpstreamHost are what the endpoint is told instead of Target and of the request's host, where a
+	// feature asks for it. Empty: those.
+	UpstreamTarget string
+	UpstreamHost   string
+	// ErrorPages answers in place of answers with some statuses, where a feature asks for it. Nil: nobody does.
+	ErrorPages ErrorPages
 
 	Route *router.Route // nil: no route took the request
 	Info  *RouteInfo    // what Route belongs to, for log and metrics; nil: the exchange is counted under no route
@@ -46,7 +52,34 @@ type Exchange struct {
 	multiplexed bool // the connection carries other exchanges beside it: HTTP/2
 
 	attempts [2]Attempt // where Attempts begins, so that the usual exchange allocates none
+	hooks    []HeaderHook
+	hookRoom [4]HeaderHook // where hooks begins
 	context  exchangeContext
+}
+
+// A HeaderHook has the last word on the header of an answer, whoever made it.
+type HeaderHook interface {
+	// SetHeader is called once, right before the head of the final answer is written; e.Status is set. Interim answers and
+	// those that switch protocols do not pass here.
+	SetHeader(e *Exchange, header http.Header)
+}
+
+// OnHeader asks for a hook. Those that asked last are called first, so that who stands further out has the last word. One
+// that is built with its route costs no allocation.
+func (e *Exchange) OnHeader(h HeaderHook) {
+	if e.hooks == nil {
+		e.hooks = e.hookRoom[:0]
+	}
+	e.hooks = append(e.hooks, h)
+}
+
+// ErrorPages answers in place of others: see [Exchange].ErrorPages. It is taken from the exchange before it is asked to
+// serve, so that its own errors stand.
+type ErrorPages interface {
+	// Takes reports whether answers with this status are replaced: the endpoint's, or the proxy's own.
+	Takes(status int, endpoints bool) bool
+	// Serve answers instead. Nothing of the answer that is replaced was written; its header is not in w.
+	Serve(w http.ResponseWriter, r *http.Request, status int)
 }
 
 // An Attempt is one try at one endpoint.

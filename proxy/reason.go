@@ -25,6 +25,17 @@ const (
 	NotReady    Reason = "not_ready"    // 503: there is no table yet
 	TLSRedirect Reason = "tls_redirect" // 308
 
+	// The features of a route.
+	Redirect        Reason = "redirect"         // 3xx, asked for by annotation
+	Preflight       Reason = "preflight"        // 204: a CORS preflight
+	Blocked         Reason = "blocked"          // 403: block-cidrs, block-user-agents, block-referers
+	AddressDenied   Reason = "address_denied"   // 403: an allow or deny list
+	Unauthenticated Reason = "unauthenticated"  // 401, or the redirect to the sign-in page
+	AuthForbidden   Reason = "auth_forbidden"   // 403: the external authentication said so
+	AuthFailed      Reason = "auth_failed"      // 500: the external authentication gave no answer that counts
+	RateLimited     Reason = "rate_limited"     // 503 or limit-req-status-code
+	TooManyRequests Reason = "too_many_at_once" // 503 or limit-conn-status-code
+
 	// The upstream.
 	ConnectRefused  Reason = "connect_refused"  // 502
 	ConnectTimeout  Reason = "connect_timeout"  // 504

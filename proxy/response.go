@@ -37,6 +37,9 @@ func (w *response) WriteHeader(status int) {
 		w.wrote = true
 		w.exchange.Status = status
 		w.settleBody()
+		for i := len(w.exchange.hooks) - 1; i >= 0; i-- {
+			w.exchange.hooks[i].SetHeader(w.exchange, w.Header())
+		}
 	}
 	if status == http.StatusContinue {
 		w.body.unasked = false
