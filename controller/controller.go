@@ -73,7 +73,6 @@ type Options struct {
 	AllowLoopback bool
 
 	Pools    *upstream.Pools  // nil: pools of the Builder's own
-	Upstream upstream.Options // of every route
 	Settings feature.Settings // facts about the process that features need
 
 	// Retain is called when a route comes into a table and returns its observer, Release when it is in none any more: both

@@ -108,7 +108,7 @@ func (b *Builder) updateDefaultBackend(s *Snapshot, w *work) {
 		return
 	}
 	pool := b.options.Pools.Get(id)
-	b.unrouted.backend.Store(&defaultBackend{pool, upstream.New(pool, b.options.Upstream)})
+	b.unrouted.backend.Store(&defaultBackend{pool, upstream.New(pool, b.options.Settings.Upstream)})
 }
 
 func (b *Builder) defaultTarget(s *Snapshot, key Key) (upstream.ID, string) {

@@ -110,7 +110,10 @@ func (t *translated) newProblem(severity Severity, reason, field, format string,
 }
 
 func (t *translation) translateAnnotations() {
-	draft, problems := feature.Parse(t.object.Annotations, t.builder.options.Settings)
+	draft, problems := feature.Parse(feature.Input{
+		Namespace: t.key.Namespace, Name: t.key.Name,
+		Annotations: t.object.Annotations, Settings: t.builder.options.Settings,
+	})
 	t.features = draft
 	for _, p := range problems {
 		t.problems = append(t.problems, t.annotationProblem(p))
@@ -213,7 +216,7 @@ func (t *translation) newDraft(match router.Match, field string, b *backend) *dr
 	case b.target.id == (upstream.ID{}):
 		d.last = failure{http.StatusServiceUnavailable, proxy.NoService}
 	default:
-		d.last = upstream.New(t.builder.options.Pools.Get(b.target.id), t.builder.options.Upstream)
+		d.last = upstream.New(t.builder.options.Pools.Get(b.target.id), t.features.Upstream)
 	}
 	d.info.Service, d.info.Port, d.info.Pool = b.service.Name, portText(b.service.Port), b.target.id.Port
 	return d

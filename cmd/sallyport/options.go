@@ -34,12 +34,11 @@ func builderOptions(c config.Config, httpsPort int, pools *upstream.Pools) (cont
 		AllowLoopback:          folder,
 		Map:                    mapped,
 		Pools:                  pools,
-		Settings:               feature.Settings{HTTPSPort: httpsPort},
-		Upstream: upstream.Options{
+		Settings: feature.Settings{HTTPSPort: httpsPort, Upstream: upstream.Options{
 			ConnectTimeout: c.ProxyConnectTimeout,
 			SendTimeout:    c.ProxySendTimeout,
 			ReadTimeout:    c.ProxyReadTimeout,
-		},
+		}},
 	}, nil
 }
 

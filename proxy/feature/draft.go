@@ -10,9 +10,14 @@ import (
 
 // A Place is where a route stands in the table: what a feature can only know once all Ingresses have been seen.
 type Place struct {
+	// Match is the route's. Its type is Regex where the host's routes of the Ingress's namespace are regular expressions.
 	Match router.Match
 	// HostTLS says that the host has a certificate entry, whichever Ingress brought it (reference A9).
 	HostTLS bool
+	// Info names what the route belongs to. Nil: nobody knows.
+	Info *proxy.RouteInfo
+	// Pool is where the route leads. Nil: to no Service that exists, or to none at all.
+	Pool *upstream.Pool
 }
 
 // A Draft is the routes of one Ingress being assembled. The zero Draft adds nothing to them.
@@ -21,10 +26,17 @@ type Draft struct {
 	Host     HostDraft
 	Service  ServiceDraft
 
+	// Upstream is how requests are sent. Features write to it; it begins with the settings'.
+	Upstream upstream.Options
+	// NoLog keeps the routes out of the access log.
+	NoLog bool
+
 	layers     layers
-	guard      *guard // nil: nothing guards the routes
-	satisfyAny bool   // one passed check of guard is enough
+	spread     func(path string) bool // the path asks for regular expressions; nil: none does
+	guard      *guard                 // nil: nothing guards the routes
+	satisfyAny bool                   // one passed check of guard is enough
 	denied     bool
+	memory     *Memory
 }
 
 // Use wraps every route of the Ingress with the same middleware.
@@ -33,11 +45,31 @@ func (d *Draft) Use(m Middleware) { d.layers.add(m) }
 // UseAt wraps every route of the Ingress with middleware made for its place. A nil Middleware wraps nothing.
 func (d *Draft) UseAt(m func(Place) Middleware) { d.layers = append(d.layers, m) }
 
+// OnHeader has a hook called for every answer of the routes, from whoever it is: see [proxy.Exchange].
+func (d *Draft) OnHeader(h proxy.HeaderHook) {
+	d.Use(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			proxy.From(r).OnHeader(h)
+			next.ServeHTTP(w, r)
+		})
+	})
+}
+
+// SpreadRegex says which of the Ingress's paths make every path of their host, of the Ingresses of one namespace, a
+// regular expression (reference A4.2).
+func (d *Draft) SpreadRegex(wanted func(path string) bool) { d.spread = wanted }
+
+// SpreadsRegex reports whether a path of the Ingress does so.
+func (d *Draft) SpreadsRegex(path string) bool { return d.spread != nil && d.spread(path) }
+
 // Deny makes every route of the Ingress answer 503: something that guards them cannot be had.
 func (d *Draft) Deny() { d.denied = true }
 
 // Denied reports whether Deny was called.
 func (d *Draft) Denied() bool { return d.denied }
+
+// Memory is what the features have learned, for the draft that comes after this one.
+func (d *Draft) Memory() *Memory { return d.memory }
 
 // Handler is the chain of one route, which ends in last.
 func (d *Draft) Handler(at Place, last http.Handler) http.Handler {
@@ -53,10 +85,28 @@ func deny(w http.ResponseWriter, r *http.Request) {
 
 // A HostDraft is what an Ingress asks for the whole of its hosts: their routes from every Ingress, and the answer for
 // paths that no route takes.
-type HostDraft struct{ layers layers }
+type HostDraft struct {
+	// Aliases are further names under which the host is served: host names, "*.example.org", or "~" and a regular
+	// expression. A name that some Ingress has as a host is not taken. Of several Ingresses with aliases for a host the
+	// oldest counts.
+	Aliases []string
+	// WWW sends the clients of the host's twin, with or without "www.", here.
+	WWW *WWWRedirect
+
+	layers layers
+}
+
+// A WWWRedirect answers for the twin of a host. Nil: nothing does.
+type WWWRedirect struct {
+	// To makes what answers every request of the twin; host is the one that clients are sent to.
+	To func(host string) http.Handler
+}
 
 // Use wraps everything the hosts answer.
 func (h *HostDraft) Use(m Middleware) { h.layers.add(m) }
+
+// Wraps reports whether anything was asked for the host.
+func (h *HostDraft) Wraps() bool { return len(h.layers) > 0 }
 
 // Handler is next with what was asked for the host around it; next itself where nothing was.
 func (h *HostDraft) Handler(at Place, next http.Handler) http.Handler { return h.layers.wrap(at, next) }

@@ -70,7 +70,7 @@ func TestADeniedDraftAnswers503WhateverElseItHas(t *testing.T) {
 
 func TestABadValueOfAGuardDeniesAndOfATuningDoesNot(t *testing.T) {
 	for name, denies := range map[string]bool{"limit-rps": true, "proxy-read-timeout": false} {
-		a, d := &Annotations{values: map[string]string{NginxPrefix + name: "ten"}}, new(Draft)
+		a, d := reads(map[string]string{NginxPrefix + name: "ten"}), new(Draft)
 		a.run(d, []func(*Annotations, *Draft){func(a *Annotations, _ *Draft) { a.Int(name, 0, "how many") }})
 		if d.Denied() != denies || len(a.problems) != 1 {
 			t.Errorf("%s: denied %v with %v, want %v with one problem", name, d.Denied(), a.problems, denies)
@@ -79,7 +79,7 @@ func TestABadValueOfAGuardDeniesAndOfATuningDoesNot(t *testing.T) {
 }
 
 func TestAFailureIsOfTheFeatureThatMetIt(t *testing.T) {
-	a := &Annotations{values: map[string]string{NginxPrefix + "permanent-redirect-code": "999"}}
+	a := reads(map[string]string{NginxPrefix + "permanent-redirect-code": "999"})
 	var failed []bool
 	a.run(new(Draft), []func(*Annotations, *Draft){
 		func(a *Annotations, _ *Draft) {

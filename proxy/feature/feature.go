@@ -41,6 +41,8 @@ package feature
 import (
 	"net/http"
 	"slices"
+
+	"sallyport/proxy/upstream"
 )
 
 // All are the features, in the order in which a request meets them.
@@ -53,35 +55,53 @@ type Middleware = func(http.Handler) http.Handler
 
 // Settings are facts about the process that features need.
 type Settings struct {
-	// HTTPSPort is where clients reach the HTTPS listener, for redirects that name it. Zero means 443.
+	// HTTPPort and HTTPSPort are where clients reach the listeners, for redirects that name them. Zero means 80 and 443.
+	HTTPPort  int
 	HTTPSPort int
+	// Upstream is how requests are sent where neither the Ingress nor the ConfigMap says otherwise.
+	Upstream upstream.Options
+}
+
+// Input is what the features of one Ingress are made of.
+type Input struct {
+	Namespace, Name string // of the Ingress
+	Annotations     map[string]string
+	Config          *Config // of the controller; nil: none
+	Objects         Objects // nil: none is known, and none is missed
+	Memory          *Memory // of the draft before this one; nil: there was none
+	Settings        Settings
+	AnyNamespace    bool // objects of other namespaces may be named, whatever Config says
 }
 
 // Parse runs every feature over the annotations of one Ingress. The draft is never nil; with problems of access control
-// among them it denies.
-func Parse(annotations map[string]string, s Settings) (*Draft, []Problem) {
-	a := &Annotations{values: annotations}
-	d := &Draft{Settings: s}
+// among them it denies. Problems of the ConfigMap are not among them: see [NewConfig].
+func Parse(in Input) (*Draft, []Problem) {
+	a := &Annotations{reading: &reading{in: in}}
+	d := &Draft{Settings: in.Settings, Upstream: in.Settings.Upstream, memory: in.Memory.next()}
 	a.run(d, All)
-	return d, a.problems
+	a.reportUnread()
+	a.close(d)
+	return d, slices.DeleteFunc(a.problems, func(p Problem) bool { return p.Config })
 }
 
 func (a *Annotations) run(d *Draft, features []func(*Annotations, *Draft)) {
 	for _, apply := range features {
-		a.failed = false
+		a.failed, a.section = false, Section{}
 		apply(a, d)
 	}
-	a.reportUnread()
+	a.close(d)
+}
+
+// close denies the routes where something that guards them is wrong.
+func (a *Annotations) close(d *Draft) {
 	if slices.ContainsFunc(a.problems, func(p Problem) bool { return p.Denies }) {
 		d.Deny()
 	}
 }
 
-// Declarations are the annotations that the features read, in the order of All.
+// Declarations are the annotations and keys that the features read, in the order of All.
 func Declarations() []Declaration {
-	a := new(Annotations)
-	for _, apply := range All {
-		apply(a, new(Draft))
-	}
+	a := &Annotations{reading: new(reading)}
+	a.run(new(Draft), All)
 	return a.declared
 }

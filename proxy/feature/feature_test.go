@@ -9,14 +9,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// reads is the Annotations of an Ingress.
+func reads(annotations map[string]string) *Annotations {
+	return &Annotations{reading: &reading{in: Input{Annotations: annotations}}}
+}
+
 func TestEveryAnnotationIsReadBeforeAnythingIsDecided(t *testing.T) {
 	want := Declarations()
 	for _, d := range want {
 		for _, value := range []string{"true", "false", "nonsense", "", "1"} {
-			a := &Annotations{values: map[string]string{NginxPrefix + d.Name: value}}
-			for _, apply := range All {
-				apply(a, new(Draft))
-			}
+			a := reads(map[string]string{NginxPrefix + d.Name: value})
+			a.run(new(Draft), All)
 			if diff := cmp.Diff(want, a.declared); diff != "" {
 				t.Errorf("with %s: %q other annotations are read (-without +with):\n%s", d.Name, value, diff)
 			}
@@ -60,7 +63,7 @@ func TestTheListOfTheReferenceIsWhole(t *testing.T) {
 }
 
 func TestTheOwnPrefixWins(t *testing.T) {
-	a := &Annotations{values: map[string]string{NginxPrefix + "ssl-redirect": "true", OwnPrefix + "ssl-redirect": "false"}}
+	a := reads(map[string]string{NginxPrefix + "ssl-redirect": "true", OwnPrefix + "ssl-redirect": "false"})
 	if a.Bool("ssl-redirect", true, "whether") {
 		t.Error("the value under nginx.ingress.kubernetes.io/ was taken")
 	}
@@ -68,7 +71,7 @@ func TestTheOwnPrefixWins(t *testing.T) {
 
 func TestReadersTakeWhatIngressNginxTakes(t *testing.T) {
 	read := func(value string, how func(*Annotations) any) (any, bool) {
-		a := &Annotations{values: map[string]string{NginxPrefix + "x": value}}
+		a := reads(map[string]string{NginxPrefix + "x": value})
 		return how(a), !a.Failed()
 	}
 	boolean := func(a *Annotations) any { return a.Bool("x", true, "whether") }
@@ -85,7 +88,7 @@ func TestReadersTakeWhatIngressNginxTakes(t *testing.T) {
 		{"F", boolean, false, true}, {"FALSE", boolean, false, true}, {"false", boolean, false, true}, {"False", boolean, false, true},
 		{" false", boolean, true, false}, {"false ", boolean, true, false}, {"no", boolean, true, false}, {"off", boolean, true, false},
 		{"", boolean, true, false}, {"fAlse", boolean, true, false}, {"false\n", boolean, true, false},
-		{"12", number, 12, true}, {"-3", number, -3, true}, {"+3", number, 3, true}, {"60s", number, 7, false}, {"1.5", number, 7, false},
+		{"12", number, 12, true}, {"-3", number, 7, false}, {"+3", number, 3, true}, {"60s", number, 7, false}, {"1.5", number, 7, false},
 		{" 1", number, 7, false}, {"", number, 7, false}, {"99999999999999999999", number, 7, false},
 		{" a b ", text, "a b", true}, {"", text, "usual", false}, {" ", text, "usual", false}, {"a\nb", text, "usual", false}, {"a\rb", text, "usual", false},
 	} {
@@ -96,7 +99,7 @@ func TestReadersTakeWhatIngressNginxTakes(t *testing.T) {
 }
 
 func TestABadValueNamesKeyValueAndExpectation(t *testing.T) {
-	_, problems := Parse(map[string]string{OwnPrefix + "force-ssl-redirect": "yes"}, Settings{})
+	_, problems := Parse(Input{Annotations: map[string]string{OwnPrefix + "force-ssl-redirect": "yes"}})
 	want := []Problem{{
 		Annotation: "ingress.kubernetes.io/force-ssl-redirect", Value: "yes", Reason: BadValue,
 		Message: `"yes": expected "true" or "false"; the default, false, is used`,
@@ -155,7 +158,7 @@ func TestWhatNothingReadsIsToldWithAWayOut(t *testing.T) {
 		{"enable-global-auth", Unsupported, true, "answer 503"},
 	} {
 		for _, prefix := range prefixes {
-			draft, problems := Parse(map[string]string{prefix + c.name: "v"}, Settings{})
+			draft, problems := Parse(Input{Annotations: map[string]string{prefix + c.name: "v"}})
 			if len(problems) != 1 {
 				t.Errorf("%s%s: %d problems, want one: %v", prefix, c.name, len(problems), problems)
 				continue
@@ -177,7 +180,7 @@ func TestEveryNameOfTheReferenceIsReadOrReported(t *testing.T) {
 		declared[d.Name] = true
 	}
 	for _, name := range nginxNames {
-		_, problems := Parse(map[string]string{NginxPrefix + name: "1"}, Settings{})
+		_, problems := Parse(Input{Annotations: map[string]string{NginxPrefix + name: "1"}})
 		switch {
 		case declared[name] && len(problems) != 0:
 			t.Errorf("%s: %v, want it read", name, problems)
@@ -192,7 +195,7 @@ func TestForeignAnnotationsAreNobodysBusiness(t *testing.T) {
 		"kubernetes.io/ingress.class": "nginx", "cert-manager.io/cluster-issuer": "le", "ssl-redirect": "x",
 		"xnginx.ingress.kubernetes.io/ssl-redirect": "x", "nginx.ingress.kubernetes.iossl-redirect": "x",
 	}
-	if _, problems := Parse(foreign, Settings{}); len(problems) != 0 {
+	if _, problems := Parse(Input{Annotations: foreign}); len(problems) != 0 {
 		t.Errorf("problems %v, want none", problems)
 	}
 }
@@ -202,9 +205,9 @@ func TestProblemsComeInOneOrder(t *testing.T) {
 	for _, name := range nginxNames {
 		annotations[NginxPrefix+name] = "?"
 	}
-	_, first := Parse(annotations, Settings{})
+	_, first := Parse(Input{Annotations: annotations})
 	for range 10 {
-		_, again := Parse(maps.Clone(annotations), Settings{})
+		_, again := Parse(Input{Annotations: maps.Clone(annotations)})
 		if diff := cmp.Diff(first, again); diff != "" {
 			t.Fatal(diff)
 		}

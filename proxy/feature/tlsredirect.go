@@ -2,6 +2,7 @@ package feature
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,28 +15,52 @@ import (
 // The address is made of the host and the target that the front has checked, never of the client's own words: a target
 // such as //evil.test is a path here, and Location begins with https:// and the host in any case.
 func tlsRedirect(a *Annotations, d *Draft) {
-	wanted := a.Bool("ssl-redirect", true, "whether plain HTTP is redirected to HTTPS where the host has a certificate")
-	forced := a.Bool("force-ssl-redirect", false, "whether plain HTTP is redirected to HTTPS even where the host has no certificate, as behind a load balancer that ends TLS")
-	keepSlash := a.Bool("preserve-trailing-slash", false, "whether the redirect to HTTPS keeps a slash at the end of the address")
-	withPort := a.Bool("use-port-in-redirects", false, "whether the redirect to HTTPS names the port of the HTTPS listener")
-	port := ""
+	a.Section("Redirects to HTTPS", ReachPaths, "A host has a certificate where some Ingress with a rule for it has spec.tls, whichever Ingress that is. "+
+		"The redirect comes before authentication and limits, and is the same for every method.")
+	wanted := a.Shared().Bool("ssl-redirect", true, "whether plain HTTP is redirected to HTTPS where the host has a certificate")
+	forced := a.Shared().Bool("force-ssl-redirect", false, "whether plain HTTP is redirected to HTTPS even where the host has no certificate, as behind a load balancer that ends TLS")
+	keepSlash := a.Shared().Bool("preserve-trailing-slash", false, "whether the redirect to HTTPS keeps a slash at the end of the address")
+	withPort := a.Shared().Bool("use-port-in-redirects", false, "whether the redirect to HTTPS names the port of the HTTPS listener")
+	status := a.Config().redirectCode()
+	exempt := a.Config().List("no-tls-redirect-locations", "paths", "the beginnings of paths, as Ingresses have them, that are served over plain HTTP in any case; "+challenges+" where the key is absent", nil)
+	if exempt == nil {
+		exempt = []string{challenges}
+	}
+	t := toTLS{status: status, keepSlash: keepSlash}
 	if p := d.Settings.HTTPSPort; withPort && p != 0 && p != 443 {
-		port = ":" + strconv.Itoa(p)
+		t.port = ":" + strconv.Itoa(p)
 	}
 	d.UseAt(func(at Place) Middleware {
-		if !forced && !(wanted && at.HostTLS) || isChallenge(at.Match.Path) {
+		// It is the route's own path that counts, so that a solver's Ingress is exempt and "/" is not.
+		isExempt := func(prefix string) bool { return strings.HasPrefix(at.Match.Path, prefix) }
+		if !forced && !(wanted && at.HostTLS) || slices.ContainsFunc(exempt, isExempt) {
 			return nil
 		}
-		return func(next http.Handler) http.Handler { return &toTLS{next, port, keepSlash} }
+		return func(next http.Handler) http.Handler {
+			t := t
+			t.next = next
+			return &t
+		}
 	})
 }
 
-// isChallenge reports whether a route answers ACME challenges, which come over plain HTTP (RFC 8555 section 8.3). It is
-// the route's own path that counts, so that a solver's Ingress is exempt and "/" is not.
-func isChallenge(path string) bool { return strings.HasPrefix(path, "/.well-known/acme-challenge") }
+// challenges is where ACME challenges are answered, which come over plain HTTP (RFC 8555 section 8.3).
+const challenges = "/.well-known/acme-challenge"
+
+// redirectCode reads the status of redirects that nobody gave another.
+func (a *Annotations) redirectCode() int {
+	code := a.IntBetween("http-redirect-code", http.StatusPermanentRedirect, 301, 308, "the status of redirects to HTTPS and between a host and its twin with www: 301, 302, 307 or 308")
+	switch code {
+	case 301, 302, 307, 308:
+		return code
+	}
+	a.Refuse("http-redirect-code", "expected 301, 302, 307 or 308; the default, 308, is used")
+	return http.StatusPermanentRedirect
+}
 
 type toTLS struct {
 	next      http.Handler
+	status    int
 	port      string // with its colon; empty: the usual one
 	keepSlash bool
 }
@@ -50,7 +75,7 @@ func (t *toTLS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		e.Reason = proxy.TLSRedirect
 		w.Header().Set("Location", t.location(e))
-		w.WriteHeader(http.StatusPermanentRedirect)
+		w.WriteHeader(t.status)
 	}
 }
 

@@ -17,7 +17,7 @@ func redirected(t *testing.T, annotations map[string]string, at Place, e *proxy.
 	for name, value := range annotations {
 		full[NginxPrefix+name] = value
 	}
-	draft, problems := Parse(full, Settings{HTTPSPort: 8443})
+	draft, problems := Parse(Input{Annotations: full, Settings: Settings{HTTPSPort: 8443}})
 	if len(problems) != 0 {
 		t.Fatalf("problems: %v", problems)
 	}
@@ -49,23 +49,23 @@ func TestTLSRedirect(t *testing.T) {
 		target      string
 		want        string
 	}{
-		{"a host with a certificate redirects", nil, Place{slash, true}, "http", "/a/b?q=1", "https://h.test/a/b?q=1"},
-		{"one slash at the end is cut", nil, Place{slash, true}, "http", "/a/", "https://h.test/a"},
-		{"only one", nil, Place{slash, true}, "http", "/a//", "https://h.test/a/"},
-		{"the root has none left", nil, Place{slash, true}, "http", "/", "https://h.test"},
-		{"it is cut even off a query", nil, Place{slash, true}, "http", "/a?b=/", "https://h.test/a?b="},
-		{"and is kept where asked for", set{"preserve-trailing-slash": "true"}, Place{slash, true}, "http", "/a/", "https://h.test/a/"},
-		{"the port is named where asked for", set{"use-port-in-redirects": "true"}, Place{slash, true}, "http", "/a", "https://h.test:8443/a"},
-		{"both", set{"use-port-in-redirects": "true", "preserve-trailing-slash": "true"}, Place{slash, true}, "http", "/", "https://h.test:8443/"},
-		{"HTTPS is served", nil, Place{slash, true}, "https", "/a", ""},
-		{"a host without a certificate is served", nil, Place{slash, false}, "http", "/a", ""},
-		{"ssl-redirect off is served", set{"ssl-redirect": "false"}, Place{slash, true}, "http", "/a", ""},
-		{"force needs no certificate", set{"force-ssl-redirect": "true"}, Place{slash, false}, "http", "/a", "https://h.test/a"},
-		{"force beats ssl-redirect off", set{"force-ssl-redirect": "true", "ssl-redirect": "false"}, Place{slash, false}, "http", "/a", "https://h.test/a"},
-		{"force serves what came by HTTPS to a balancer in front", set{"force-ssl-redirect": "true"}, Place{slash, false}, "https", "/a", ""},
-		{"a route for challenges is exempt", nil, Place{router.Match{Host: "h.test", Path: "/.well-known/acme-challenge/x", Type: router.Exact}, true}, "http", "/.well-known/acme-challenge/x", ""},
-		{"even from force", set{"force-ssl-redirect": "true"}, Place{router.Match{Path: "/.well-known/acme-challenge"}, true}, "http", "/.well-known/acme-challenge/x", ""},
-		{"a challenge that another route takes is not", nil, Place{slash, true}, "http", "/.well-known/acme-challenge/x", "https://h.test/.well-known/acme-challenge/x"},
+		{"a host with a certificate redirects", nil, Place{Match: slash, HostTLS: true}, "http", "/a/b?q=1", "https://h.test/a/b?q=1"},
+		{"one slash at the end is cut", nil, Place{Match: slash, HostTLS: true}, "http", "/a/", "https://h.test/a"},
+		{"only one", nil, Place{Match: slash, HostTLS: true}, "http", "/a//", "https://h.test/a/"},
+		{"the root has none left", nil, Place{Match: slash, HostTLS: true}, "http", "/", "https://h.test"},
+		{"it is cut even off a query", nil, Place{Match: slash, HostTLS: true}, "http", "/a?b=/", "https://h.test/a?b="},
+		{"and is kept where asked for", set{"preserve-trailing-slash": "true"}, Place{Match: slash, HostTLS: true}, "http", "/a/", "https://h.test/a/"},
+		{"the port is named where asked for", set{"use-port-in-redirects": "true"}, Place{Match: slash, HostTLS: true}, "http", "/a", "https://h.test:8443/a"},
+		{"both", set{"use-port-in-redirects": "true", "preserve-trailing-slash": "true"}, Place{Match: slash, HostTLS: true}, "http", "/", "https://h.test:8443/"},
+		{"HTTPS is served", nil, Place{Match: slash, HostTLS: true}, "https", "/a", ""},
+		{"a host without a certificate is served", nil, Place{Match: slash, HostTLS: false}, "http", "/a", ""},
+		{"ssl-redirect off is served", set{"ssl-redirect": "false"}, Place{Match: slash, HostTLS: true}, "http", "/a", ""},
+		{"force needs no certificate", set{"force-ssl-redirect": "true"}, Place{Match: slash, HostTLS: false}, "http", "/a", "https://h.test/a"},
+		{"force beats ssl-redirect off", set{"force-ssl-redirect": "true", "ssl-redirect": "false"}, Place{Match: slash, HostTLS: false}, "http", "/a", "https://h.test/a"},
+		{"force serves what came by HTTPS to a balancer in front", set{"force-ssl-redirect": "true"}, Place{Match: slash, HostTLS: false}, "https", "/a", ""},
+		{"a route for challenges is exempt", nil, Place{Match: router.Match{Host: "h.test", Path: "/.well-known/acme-challenge/x", Type: router.Exact}, HostTLS: true}, "http", "/.well-known/acme-challenge/x", ""},
+		{"even from force", set{"force-ssl-redirect": "true"}, Place{Match: router.Match{Path: "/.well-known/acme-challenge"}, HostTLS: true}, "http", "/.well-known/acme-challenge/x", ""},
+		{"a challenge that another route takes is not", nil, Place{Match: slash, HostTLS: true}, "http", "/.well-known/acme-challenge/x", "https://h.test/.well-known/acme-challenge/x"},
 	} {
 		got := redirected(t, c.annotations, c.at, &proxy.Exchange{Scheme: c.scheme, Host: "h.test", Target: c.target})
 		if got != c.want {
@@ -76,7 +76,7 @@ func TestTLSRedirect(t *testing.T) {
 
 func TestTLSRedirectLeavesOutTheUsualPort(t *testing.T) {
 	for _, port := range []int{0, 443} {
-		draft, _ := Parse(map[string]string{OwnPrefix + "use-port-in-redirects": "true"}, Settings{HTTPSPort: port})
+		draft, _ := Parse(Input{Annotations: map[string]string{OwnPrefix + "use-port-in-redirects": "true"}, Settings: Settings{HTTPSPort: port}})
 		answer, _ := ask(t, draft.Handler(Place{HostTLS: true}, say("")), &proxy.Exchange{Scheme: "http", Host: "h.test", Target: "/a"})
 		if got := answer.Header.Get("Location"); got != "https://h.test/a" {
 			t.Errorf("port %d: sent to %q", port, got)
@@ -102,7 +102,7 @@ func TestTLSRedirectNeverLeavesTheHost(t *testing.T) {
 }
 
 func TestTLSRedirectIgnoresWhatTheRequestSaysOfItself(t *testing.T) {
-	draft, _ := Parse(nil, Settings{})
+	draft, _ := Parse(Input{Annotations: nil})
 	r := httptest.NewRequest("GET", "http://evil.test/elsewhere", nil)
 	r.Header.Set("X-Forwarded-Host", "evil.test")
 	r.Header.Set("X-Forwarded-Proto", "https")
@@ -115,7 +115,7 @@ func TestTLSRedirectIgnoresWhatTheRequestSaysOfItself(t *testing.T) {
 }
 
 func TestTLSRedirectServesNoPlainHTTPForWantOfAHost(t *testing.T) {
-	draft, _ := Parse(map[string]string{OwnPrefix + "force-ssl-redirect": "true"}, Settings{})
+	draft, _ := Parse(Input{Annotations: map[string]string{OwnPrefix + "force-ssl-redirect": "true"}})
 	e := &proxy.Exchange{Scheme: "http", Target: "/a"}
 	answer, body := ask(t, draft.Handler(Place{}, say("served")), e)
 	if answer.StatusCode != http.StatusBadRequest || e.Reason != proxy.BadRequest {

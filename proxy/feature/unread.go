@@ -2,6 +2,7 @@ package feature
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -16,12 +17,12 @@ const snippetsRefused = "snippets of nginx configuration are refused: Sallyport 
 // ingress-nginx that we do not have, or had another name once, or is a slip. One that guards the routes denies, and so does
 // a slip in the name of one: whoever wrote auth-ulr believes that nobody gets in without a password.
 func (a *Annotations) reportUnread() {
-	for _, key := range slices.Sorted(maps.Keys(a.values)) {
+	for _, key := range slices.Sorted(maps.Keys(a.in.Annotations)) {
 		name, ok := nameOf(key)
 		if !ok || a.declares(name) {
 			continue
 		}
-		p := Problem{Annotation: key, Value: a.values[key]}
+		p := Problem{Annotation: key, Value: a.in.Annotations[key]}
 		var meant string
 		p.Reason, p.Message, meant = a.explain(name)
 		if guards(name) || guards(meant) {
@@ -60,13 +61,13 @@ func nameOf(key string) (name string, ok bool) {
 }
 
 func (a *Annotations) declares(name string) bool {
-	return slices.ContainsFunc(a.declared, func(d Declaration) bool { return d.Name == name })
+	return slices.ContainsFunc(a.declared, func(d Declaration) bool { return d.Annotation && d.Name == name })
 }
 
 func (a *Annotations) known() []string {
 	names := slices.Clone(nginxNames)
 	for _, d := range a.declared {
-		if !slices.Contains(names, d.Name) {
+		if d.Annotation && !slices.Contains(names, d.Name) {
 			names = append(names, d.Name)
 		}
 	}
@@ -76,10 +77,18 @@ func (a *Annotations) known() []string {
 // closed ends the message of a problem that denies.
 const closed = "; it is to guard the routes of this Ingress, so they answer 503 rather than stand open"
 
+// closedByConfig is that for a key of the ConfigMap.
+const closedByConfig = "; it is to guard routes, so those that depend on it answer 503 rather than stand open"
+
 // guardFamilies begin the names of annotations that keep clients out, and those that somebody might write for one.
 var guardFamilies = []string{
 	"auth-", "allowlist-", "whitelist-", "denylist-", "blacklist-", "blocklist-",
 	"limit-", "rate-limit", "global-rate-limit",
+}
+
+// configGuards reports whether a key of the ConfigMap keeps clients out of every route that depends on it.
+func configGuards(key string) bool {
+	return strings.HasSuffix(key, "list-source-range") || strings.HasPrefix(key, "block-") || strings.HasPrefix(key, "global-auth-")
 }
 
 // guards reports whether an annotation, by its name, keeps clients out: without it the route would stand open. It need not
@@ -88,4 +97,29 @@ func guards(name string) bool {
 	name = strings.ToLower(name)
 	return name == "satisfy" || name == "enable-global-auth" ||
 		slices.ContainsFunc(guardFamilies, func(family string) bool { return strings.HasPrefix(name, family) })
+}
+
+// reportUnreadKeys makes a Problem of every key of the ConfigMap that no feature has read.
+func (a *Annotations) reportUnreadKeys() {
+	for _, key := range slices.Sorted(maps.Keys(a.in.Config.values)) {
+		if slices.ContainsFunc(a.declared, func(d Declaration) bool { return d.Key && d.Name == key }) {
+			continue
+		}
+		p := Problem{Annotation: key, Value: a.in.Config.values[key], Config: true, Reason: UnknownName, Message: "no key of the ConfigMap has this name"}
+		if near := spelling.Nearest(key, a.keys()); near != "" {
+			p.Message += fmt.Sprintf(" (did you mean %s?)", near)
+		}
+		a.problems = append(a.problems, p)
+	}
+}
+
+// keys are the keys that features have read.
+func (a *Annotations) keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, d := range a.declared {
+			if d.Key && !yield(d.Name) {
+				return
+			}
+		}
+	}
 }
