@@ -1,6 +1,8 @@
 package router
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,17 +25,32 @@ func slowLookup(all []Route, host, path string) *Route {
 			prefix = r
 		}
 	}
-	if prefix != nil {
-		return prefix
-	}
+	least := 1 << 30
 	for i := range all {
-		if r := &all[i]; r.Host == name && r.Type == Regex {
-			if pattern, err := Compile(r.Path); err == nil && pattern.MatchString(path) {
-				return r
-			}
+		r := &all[i]
+		if r.Host != name || r.Type != Regex {
+			continue
+		}
+		pattern, err := Compile(r.Path)
+		if err != nil {
+			continue
+		}
+		least = min(least, literal(r.Path))
+		if pattern.MatchString(path) && (prefix == nil || least > len(strings.TrimSuffix(prefix.Path, "/"))) {
+			return r
 		}
 	}
-	return nil
+	return prefix
+}
+
+// literal is how much of its path every match of a regular expression has in common, a slash at the end not counted.
+func literal(expr string) int {
+	plain, err := regexp.Compile(expr)
+	if err != nil {
+		return 0
+	}
+	text, _ := plain.LiteralPrefix()
+	return len(strings.TrimSuffix(text, "/"))
 }
 
 // slowHost is the name under which routes are found for a host.
@@ -51,6 +68,18 @@ func slowHost(all []Route, host string) (name string, ok bool) {
 	}
 	if label, rest, dot := strings.Cut(host, "."); dot && label != "" && has("*."+rest) {
 		return "*." + rest, true
+	}
+	names := []string{}
+	for i := range all {
+		if strings.HasPrefix(all[i].Host, "~") {
+			names = append(names, all[i].Host)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if pattern, err := CompileHost(name); err == nil && host != "" && pattern.MatchString(host) {
+			return name, true
+		}
 	}
 	return "", has("")
 }
@@ -77,6 +106,9 @@ func FuzzLookup(f *testing.F) {
 	for _, seed := range []struct{ lines, host, path string }{
 		{"Prefix a.test /", "a.test", "/"},
 		{"Prefix a.test /foo\nExact a.test /foo\nPrefix a.test /", "a.test", "/foo/"},
+		{"Prefix a.test /\nRegex a.test /api/(.*)\nRegex a.test /(.*)", "a.test", "/api/x"},
+		{"Prefix a.test /a\nRegex a.test /a/b.\nRegex a.test /a.*", "a.test", "/a/bc"},
+		{"Prefix ~^[a-z]+.test$ /\nPrefix ~b /b\nPrefix * /", "abc.test", "/b"},
 		{"Prefix a.test /foo/\nPrefix a.test /foo/bar", "a.test", "/foo/barbaz"},
 		{"Prefix a.test /aaa/bbb\nPrefix a.test /aaa", "a.test", "/aaa/bbbxyz"},
 		{"Prefix *.test /x\nPrefix a.test /y\nPrefix * /", "a.test", "/x"},

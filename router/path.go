@@ -2,6 +2,7 @@ package router
 
 import (
 	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,21 +29,62 @@ type paths struct {
 type regexRoute struct {
 	*Route
 	pattern *regexp.Regexp
+
+	// literal decides which prefixes the route comes before: those that are shorter. It is the number of bytes that every
+	// match of this and of the regular expressions before it begins with, a slash at the end not counted, so that all routes
+	// of the host have one order.
+	literal int
+}
+
+// addRegex adds a route unless its expression does not compile.
+func (p *paths) addRegex(r *Route) {
+	pattern, err := Compile(r.Path)
+	if err != nil {
+		return
+	}
+	text := ""
+	if plain, err := regexp.Compile(r.Path); err == nil {
+		text, _ = plain.LiteralPrefix()
+	}
+	literal := len(prefixKey(text))
+	if n := len(p.regex); n > 0 {
+		literal = min(literal, p.regex[n-1].literal)
+	}
+	p.regex = append(p.regex, regexRoute{r, pattern, literal})
 }
 
 func (p *paths) lookup(path string) *Route {
 	if r := p.exact[path]; r != nil {
 		return r
 	}
-	if r := p.longestPrefix(path); r != nil {
-		return r
-	}
-	for i := range p.regex {
-		if p.regex[i].pattern.MatchString(path) {
-			return p.regex[i].Route
+	prefix := p.longestPrefix(path)
+	if len(p.regex) > 0 {
+		if r := p.firstRegex(path, prefix); r != nil {
+			return r
 		}
 	}
+	if prefix != nil {
+		return prefix
+	}
 	return p.fallback
+}
+
+// firstRegex returns the first regular expression that matches, of those that come before a prefix.
+func (p *paths) firstRegex(path string, prefix *Route) *Route {
+	least := -1
+	if prefix != nil {
+		least = len(prefixKey(prefix.Path))
+	}
+	for i := range p.regex {
+		r := &p.regex[i]
+		if r.literal <= least {
+			break
+		}
+		if r.pattern.MatchString(path) {
+			return r.Route
+		}
+	}
+	return nil
 }
 
 func (p *paths) longestPrefix(path string) *Route {
@@ -111,9 +153,7 @@ func (b *builder) build() *paths {
 			if !put(&compiled, r.Path, r) {
 				continue
 			}
-			if pattern, err := Compile(r.Path); err == nil {
-				p.regex = append(p.regex, regexRoute{r, pattern})
-			}
+			p.addRegex(r)
 		}
 	}
 	return p
@@ -149,16 +189,16 @@ func (p *paths) ordered() []*Route {
 		routes = append(routes, r)
 	}
 	slices.SortFunc(routes, func(a, b *Route) int { return cmp.Compare(a.Path, b.Path) })
-	exact := len(routes)
-	for _, r := range p.prefix {
-		routes = append(routes, r)
-	}
-	slices.SortFunc(routes[exact:], func(a, b *Route) int {
+	prefixes := slices.SortedFunc(maps.Values(p.prefix), func(a, b *Route) int {
 		return cmp.Or(cmp.Compare(len(prefixKey(b.Path)), len(prefixKey(a.Path))), cmp.Compare(a.Path, b.Path))
 	})
 	for _, r := range p.regex {
+		for len(prefixes) > 0 && len(prefixKey(prefixes[0].Path)) >= r.literal {
+			routes, prefixes = append(routes, prefixes[0]), prefixes[1:]
+		}
 		routes = append(routes, r.Route)
 	}
+	routes = append(routes, prefixes...)
 	if p.fallback != nil {
 		routes = append(routes, p.fallback)
 	}

@@ -10,13 +10,15 @@
 //
 // # The order in which routes are tried
 //
-// The host decides first: the exact name, else the wildcard that takes its first label, else the routes that take any
-// host. A host that is in the table is the only one asked: a path it does not serve is answered by its own
-// [Host.Fallback], never by a wildcard host or by the routes for any host.
+// The host decides first: the exact name, else the wildcard that takes its first label, else the first regular
+// expression for hosts, else the routes that take any host. A host that is in the table is the only one asked: a path it
+// does not serve is answered by its own [Host.Fallback], never by a wildcard host or by the routes for any host.
 //
 // Then the path, among the routes of that host: Exact; then the longest Prefix, by whole segments; then Regex routes
 // in the order they were given. This is the order of the Kubernetes Ingress documentation
-// (https://kubernetes.io/docs/concepts/services-networking/ingress/#path-types), with Regex behind it.
+// (https://kubernetes.io/docs/concepts/services-networking/ingress/#path-types), with Regex behind it. Where a host has
+// both, a Regex comes before each Prefix that is shorter than the text which every match of it, and of the Regex routes
+// before it, begins with: /api/(.*) comes before /, and neither /(.*) nor /a(.*) before /a.
 //
 // # What it does not do
 //
@@ -28,6 +30,7 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -58,7 +61,7 @@ func (t PathType) String() string {
 
 // A Match says which requests a route takes.
 type Match struct {
-	Host string   // lower case; "*.example.org" takes exactly one label; "" takes any host
+	Host string   // lower case; "*.example.org" takes exactly one label; "~" and a regular expression; "" takes any host
 	Path string   // decoded, begins with '/'
 	Type PathType // Prefix, Exact, Regex
 }
@@ -82,7 +85,15 @@ type Host struct {
 type Table struct {
 	names     map[string]*paths // by exact name
 	wildcards map[string]*paths // by what follows the first label, dot included: ".example.org"
+	patterns  []hostPattern     // by name
 	any       *paths            // nil: no route takes any host
+}
+
+// A hostPattern takes the hosts in which a regular expression matches.
+type hostPattern struct {
+	name    string // with its "~"
+	pattern *regexp.Regexp
+	paths   *paths
 }
 
 // New builds a table. Of two routes with equal Match the first wins; so does the first of two Hosts with one name. A
@@ -118,7 +129,7 @@ func (t *Table) Update(gone []string, routes []Route, hosts []Host) *Table {
 
 	next := &Table{names: make(map[string]*paths), wildcards: make(map[string]*paths)}
 	if t != nil {
-		next.names, next.wildcards, next.any = maps.Clone(t.names), maps.Clone(t.wildcards), t.any
+		next.names, next.wildcards, next.patterns, next.any = maps.Clone(t.names), maps.Clone(t.wildcards), slices.Clone(t.patterns), t.any
 	}
 	for name, b := range changed {
 		next.set(name, b.build())
@@ -133,6 +144,9 @@ func (t *Table) set(name string, p *paths) {
 	case name == "":
 		t.any = p
 		return
+	case strings.HasPrefix(name, "~"):
+		t.setPattern(name, p)
+		return
 	case strings.HasPrefix(name, "*."):
 		name, byName = name[1:], t.wildcards
 	}
@@ -141,6 +155,20 @@ func (t *Table) set(name string, p *paths) {
 		return
 	}
 	byName[name] = p
+}
+
+// setPattern puts p in place for the hosts that a regular expression takes. One that does not compile takes none.
+func (t *Table) setPattern(name string, p *paths) {
+	at, found := slices.BinarySearchFunc(t.patterns, name, func(h hostPattern, name string) int { return strings.Compare(h.name, name) })
+	if found {
+		t.patterns = slices.Delete(t.patterns, at, at+1)
+	}
+	if p == nil {
+		return
+	}
+	if pattern, err := CompileHost(name); err == nil {
+		t.patterns = slices.Insert(t.patterns, at, hostPattern{name, pattern, p})
+	}
 }
 
 // Lookup returns the route that serves host and path, or nil. Host is a lower-case name without port or trailing dot
@@ -165,6 +193,13 @@ func (t *Table) host(name string) *paths {
 			return p
 		}
 	}
+	if name != "" {
+		for i := range t.patterns {
+			if t.patterns[i].pattern.MatchString(name) {
+				return t.patterns[i].paths
+			}
+		}
+	}
 	return t.any
 }
 
@@ -172,4 +207,9 @@ func (t *Table) host(name string) *paths {
 // regexp and names the construct that is not in RE2.
 func Compile(path string) (*regexp.Regexp, error) {
 	return regexp.Compile("(?i)^(?:" + path + ")")
+}
+
+// CompileHost returns the regular expression that a host beginning with "~" stands for. It matches anywhere in a name.
+func CompileHost(name string) (*regexp.Regexp, error) {
+	return regexp.Compile("(?i)" + strings.TrimPrefix(name, "~"))
 }

@@ -155,7 +155,7 @@ func TestFallbackAnswersTheHostsOwnMisses(t *testing.T) {
 
 func TestPathTypesAreTriedInOrder(t *testing.T) {
 	table := New(routes(t,
-		"Regex a.test /x/second", "Regex a.test /R/[a-z]+", "Regex a.test /r/.*",
+		"Regex a.test /x/second", "Regex a.test /R/[a-z]+", "Regex a.test /r/.*", "Regex a.test /x.*",
 		"Prefix a.test /x", "Prefix a.test /x/y/z", "Exact a.test /x/y", "Exact a.test /",
 	), nil)
 	for _, c := range []struct{ path, want string }{
@@ -163,7 +163,8 @@ func TestPathTypesAreTriedInOrder(t *testing.T) {
 		{"/x/y/", "Prefix a.test /x"},
 		{"/x/y/z", "Prefix a.test /x/y/z"},
 		{"/x/y/zz", "Prefix a.test /x"},
-		{"/x/second", "Prefix a.test /x"},
+		{"/x/second", "Regex a.test /x/second"},
+		{"/x/third", "Prefix a.test /x"},
 		{"/r/abc", "Regex a.test /R/[a-z]+"},
 		{"/R/ABC", "Regex a.test /R/[a-z]+"},
 		{"/r/1", "Regex a.test /r/.*"},

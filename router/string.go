@@ -11,8 +11,9 @@ import (
 	"unicode"
 )
 
-// All yields the routes in the order in which they are tried: hosts by name, then wildcard hosts, then any host; within
-// a host Exact, Prefix from the longest, Regex, and the host's fallback last.
+// All yields the routes in the order in which they are tried: hosts by name, then wildcard hosts, then regular
+// expressions for hosts, then any host; within a host Exact, Prefix from the longest with Regex where
+// it comes before, and the host's fallback last.
 func (t *Table) All() iter.Seq[*Route] {
 	return func(yield func(*Route) bool) {
 		if t == nil {
@@ -38,6 +39,11 @@ func (t *Table) hosts() iter.Seq[*paths] {
 				}
 			}
 		}
+		for _, h := range t.patterns {
+			if !yield(h.paths) {
+				return
+			}
+		}
 		if t.any != nil {
 			yield(t.any)
 		}
@@ -50,13 +56,8 @@ func (t *Table) Len() int {
 		return 0
 	}
 	n := 0
-	for _, byName := range []map[string]*paths{t.names, t.wildcards} {
-		for _, p := range byName {
-			n += p.len()
-		}
-	}
-	if t.any != nil {
-		n += t.any.len()
+	for p := range t.hosts() {
+		n += p.len()
 	}
 	return n
 }
