@@ -170,7 +170,8 @@ func TestPathTypesAreTriedInOrder(t *testing.T) {
 		{"/r/1", "Regex a.test /r/.*"},
 		{"/before/r/1", ""},
 		{"/", "Exact a.test /"},
-		{"/X", ""},
+		{"/X", "Regex a.test /x.*"},
+		{"/y", ""},
 	} {
 		if got := sourceOf(table.Lookup("a.test", c.path)); got != c.want {
 			t.Errorf("%q is taken by %q, want %q", c.path, got, c.want)
@@ -254,16 +255,16 @@ func TestStringIsTheOrderInWhichRoutesAreTried(t *testing.T) {
 a.test     Exact    /x         Exact a.test /x
 a.test     Prefix   /long/er   Prefix a.test /long/er
 a.test     Prefix   /long/     Prefix a.test /long/
-a.test     Prefix   /x         Prefix a.test /x
-a.test     Prefix   /          Prefix a.test /
 a.test     Regex    /r2        Regex a.test /r2
 a.test     Regex    /r1        Regex a.test /r1
+a.test     Prefix   /x         Prefix a.test /x
+a.test     Prefix   /          Prefix a.test /
 a.test     Prefix   /          default/fallback
 b.test     Exact    /a         Exact b.test /a
 b.test     Exact    /z         Exact b.test /z
 *.w.test   Prefix   /          Prefix *.w.test /
-*          Prefix   /          Prefix * /
 *          Regex    /any.*     Regex * /any.*
+*          Prefix   /          Prefix * /
 `, "\n")
 	if got := table.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
