@@ -59,6 +59,7 @@ type Config struct {
 	DefaultBackendService    Name     // zero: the built-in 404
 	DefaultSSLCertificate    Name     // zero: a self-signed one
 	DisableCatchAll          bool
+	ConfigMap                Name // defaults of annotations and settings of the process; zero: none
 
 	// PublishService is the Service whose addresses are published in the status of Ingresses, PublishStatusAddress what is
 	// published instead of any Service's. Both zero: the addresses of the nodes that run this controller's Pods.

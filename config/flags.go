@@ -23,6 +23,7 @@ func (c *Config) AddClasses(flags *pflag.FlagSet) {
 	flags.VarPF(toggle{&c.WatchIngressWithoutClass}, "watch-ingress-without-class", "", "serve Ingresses that name no class").NoOptDefVal = "true"
 	flags.Var(name{&c.DefaultBackendService}, "default-backend-service", "Service that answers what no Ingress does, as in default/web; its first port is used")
 	flags.Var(name{&c.DefaultSSLCertificate}, "default-ssl-certificate", "Secret with the certificate for hosts that have none, as in default/tls")
+	flags.Var(name{&c.ConfigMap}, "configmap", "ConfigMap with defaults for every Ingress and settings of the process, as in sallyport/sallyport")
 	flags.VarPF(toggle{&c.DisableCatchAll}, "disable-catch-all", "", "set aside Ingresses with a spec.defaultBackend").NoOptDefVal = "true"
 }
 

@@ -19,7 +19,6 @@ const (
 	noStreams     = "TCP and UDP services are not served"
 	fixedBuckets  = "the metrics' buckets and labels are fixed, leave it out"
 	annotationsBe = "annotations are read under nginx.ingress.kubernetes.io/ and ingress.kubernetes.io/"
-	byFlags       = "there is no ConfigMap of settings; timeouts, the access log and trusted proxies are flags of their own"
 )
 
 // foreign holds the flags of ingress-nginx and of kubebuilder programs that have no namesake here.
@@ -34,7 +33,6 @@ var foreign = map[string]string{
 	"vmodule":                        "use --log-level",
 	"apiserver-host":                 "use --kubeconfig",
 	"certificate-authority":          "use --kubeconfig, the file names the authority",
-	"configmap":                      byFlags,
 	"annotations-prefix":             annotationsBe,
 	"post-shutdown-grace-period":     "use --shutdown-grace-period",
 	"default-server-port":            "the built-in 404 needs no port, leave it out",

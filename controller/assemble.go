@@ -20,6 +20,9 @@ type host struct {
 	problems []Problem // who did not get what they asked for
 	inTable  bool
 
+	wanted []string // further names that it asks for
+	www    string   // its twin, if that is to lead here; "": it is not
+
 	tls         bool             // the host has an entry for TLS: some Ingress with a rule for it has spec.tls
 	certificate *tls.Certificate // nil: the default one
 	tlsProblems []Problem
@@ -41,14 +44,15 @@ func (b *Builder) assemble(h *host) bool {
 	fallback := b.fallbackOf(h, routes)
 	h.reportShared()
 
+	h.form(routes, fallback, b.hasTLS(h.name))
+	sortRegex(routes)
 	changed := !slices.Equal(routes, h.routes) || fallback != h.fallback
-	hostTLS := b.hasTLS(h.name)
 	for _, d := range append(slices.Clip(routes), fallback) {
 		if d == nil {
 			continue
 		}
 		d.build = b.builds
-		changed = b.serve(d, hostTLS) || changed
+		changed = b.serve(d) || changed
 		if d.fault != nil {
 			h.problems = append(h.problems, *d.fault)
 		}
@@ -144,7 +148,14 @@ func (b *Builder) fallbackOf(h *host, routes []*draft) *draft {
 	}
 	if len(h.sites) > 0 && (h.name != "" || h.sites[0].owner.backend != nil) {
 		h.reportUnused(h.sites[0].owner, "comes first")
-		return h.sites[0].fallback
+		if h.sites[0].fallback != nil {
+			return h.sites[0].fallback
+		}
+	}
+	for _, s := range h.sites {
+		if s.owner.features.Host.Wraps() { // what it asks for is for every path, also for those that no route takes
+			return s.fallback
+		}
 	}
 	if h.name == "" {
 		return b.catchAll

@@ -12,6 +12,7 @@ import (
 
 	"sallyport/certs"
 	"sallyport/proxy"
+	"sallyport/proxy/feature"
 	"sallyport/proxy/upstream"
 	"sallyport/router"
 )
@@ -30,8 +31,14 @@ type Builder struct {
 	certificates map[Key]*certificate // by Secret, as long as some Ingress names it
 
 	poolsOf  map[Key]map[upstream.ID]struct{} // by Service
-	services index                            // Ingresses by the Services they name
-	secrets  index                            // Ingresses by the Secrets they name
+	services index[Key]                       // Ingresses by the Services they name
+	secrets  index[Key]                       // Ingresses by the Secrets of their spec.tls
+	objects  index[Ref]                       // Ingresses by what their annotations name
+	aliases  map[string][]*host               // hosts by the further names they ask for
+
+	config         *feature.Config // nil: none was read yet
+	configData     map[string]string
+	configProblems []Problem
 
 	problems []Problem // of the last build, but for those with the default certificate
 	served   int       // Ingresses, in part at least
@@ -60,8 +67,10 @@ func NewBuilder(o Options) *Builder {
 		pools:        make(map[upstream.ID]*pooled),
 		certificates: make(map[Key]*certificate),
 		poolsOf:      make(map[Key]map[upstream.ID]struct{}),
-		services:     make(index),
-		secrets:      make(index),
+		services:     make(index[Key]),
+		secrets:      make(index[Key]),
+		objects:      make(index[Ref]),
+		aliases:      make(map[string][]*host),
 		byHost:       make(map[string]*tls.Certificate),
 	}
 	if key := o.DefaultBackend; key != (Key{}) {
@@ -83,6 +92,7 @@ func (b *Builder) Build(s *Snapshot) Result {
 	start := time.Now()
 	b.builds++
 	w := b.workOf(s)
+	b.updateConfig(s, w)
 	for key := range w.ingresses {
 		b.update(s, key, w)
 	}
@@ -124,11 +134,11 @@ func (b *Builder) update(s *Snapshot, key Key, w *work) {
 		return
 	}
 	c := b.options.chosen(s, ingress)
-	if old != nil && old.unchanged(&b.options, s, ingress, c) {
+	if old != nil && old.unchanged(b, s, ingress, c) {
 		old.object = ingress
 		return
 	}
-	t := b.translate(s, ingress, c)
+	t := b.translate(s, ingress, c, old)
 	b.ingresses[key] = t
 	b.link(t, w) // before the old one goes, so that what both use stays
 	if old != nil {
@@ -155,6 +165,9 @@ func (b *Builder) link(t *translated, w *work) {
 	for _, e := range t.tls {
 		b.secrets.add(e.secret, t.key)
 	}
+	for _, r := range t.reads {
+		b.objects.add(r.ref, t.key)
+	}
 }
 
 // unlink takes back what link did.
@@ -171,6 +184,11 @@ func (b *Builder) unlink(t *translated, w *work) {
 		}
 		b.leavePool(wanted.target.id, w)
 	}
+	for _, r := range t.reads {
+		if now == nil || !slices.ContainsFunc(now.reads, func(n reading) bool { return n.ref == r.ref }) {
+			b.objects.remove(r.ref, t.key)
+		}
+	}
 	for _, e := range t.tls {
 		if now == nil || !slices.ContainsFunc(now.tls, func(n tlsEntry) bool { return n.secret == e.secret }) {
 			b.secrets.remove(e.secret, t.key)
@@ -183,34 +201,49 @@ func (b *Builder) unlink(t *translated, w *work) {
 
 // updateTable assembles the hosts that are touched and makes another table if that made a difference.
 func (b *Builder) updateTable(w *work) bool {
-	var routes []router.Route
-	var hosts []router.Host
-	var gone []string
+	b.touchAliases(w)
+	c := tableChange{}
 	for name := range w.dirty {
 		h := b.hosts[name]
 		before := h.size()
 		changed := b.assemble(h)
 		b.routes += h.size() - before
-		if len(h.sites) == 0 && h.fallback == nil {
+		switch {
+		case len(h.sites) == 0 && h.fallback == nil:
 			delete(b.hosts, name)
-			gone = append(gone, name)
-			continue
+			c.gone = append(c.gone, name)
+		case changed || !h.inTable:
+			h.inTable = true
+			c.add(h, name)
 		}
-		if !changed && h.inTable {
-			continue
-		}
-		h.inTable = true
-		for _, d := range h.routes {
-			routes = append(routes, d.route())
-		}
-		hosts = append(hosts, h.entry())
 	}
-	if len(hosts) == 0 && len(gone) == 0 && b.generation > 0 {
+	b.updateAliases(w, &c)
+	if len(c.hosts) == 0 && len(c.gone) == 0 && b.generation > 0 {
 		return false
 	}
-	b.table = b.table.Update(gone, routes, hosts)
+	b.table = b.table.Update(c.gone, c.routes, c.hosts)
 	b.generation++
 	return true
+}
+
+// A tableChange is what the next table has that the last one has not.
+type tableChange struct {
+	gone   []string
+	routes []router.Route
+	hosts  []router.Host
+}
+
+// add puts the routes of a host in the table under a name.
+func (c *tableChange) add(h *host, name string) {
+	for _, d := range h.routes {
+		c.routes = append(c.routes, d.route(name))
+	}
+	entry := router.Host{Name: name}
+	if h.fallback != nil {
+		route := h.fallback.route(name)
+		entry.Fallback = &route
+	}
+	c.hosts = append(c.hosts, entry)
 }
 
 // size is how many routes the host has in the table.
@@ -219,15 +252,6 @@ func (h *host) size() int {
 		return len(h.routes) + 1
 	}
 	return len(h.routes)
-}
-
-// entry is the host as the table has it.
-func (h *host) entry() router.Host {
-	if h.fallback == nil {
-		return router.Host{Name: h.name}
-	}
-	route := h.fallback.route()
-	return router.Host{Name: h.name, Fallback: &route}
 }
 
 // Served yields the Ingresses that the last table serves, in part at least, in no order. It may be used until the next
@@ -245,7 +269,7 @@ func (b *Builder) Served() iter.Seq[*networkingv1.Ingress] {
 // review collects what is known to be wrong, and counts the Ingresses that are served while it passes them. It looks at
 // everything, which takes a millisecond or two for ten thousand Ingresses: too long for every endpoint that comes or goes.
 func (b *Builder) review() {
-	all := slices.Clone(b.defaultProblems)
+	all := slices.Concat(b.defaultProblems, b.configProblems)
 	b.served = 0
 	for _, t := range b.ingresses {
 		all = append(append(all, t.problems...), t.tlsFacts...)

@@ -65,6 +65,7 @@ type Options struct {
 
 	DefaultBackend     Key // Service, by its first port, for what no route takes; zero: the front's own 404
 	DefaultCertificate Key // Secret, for names without a certificate; zero: a self-signed one
+	ConfigMap          Key // of the controller: defaults of annotations, and settings of the process; zero: none
 
 	// Map replaces the endpoints of Services, also of those that do not exist.
 	Map map[MapKey][]netip.AddrPort

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"sallyport/proxy"
@@ -17,22 +18,37 @@ type draft struct {
 	owner *translated // nil: the catch-all of the process's default backend
 	field string      // of the path, or of the default backend
 	info  proxy.RouteInfo
-	last  http.Handler // of the chain
+	last  http.Handler   // of the chain
+	pool  *upstream.Pool // where last leads; nil: nowhere
+
+	form routeForm // as the host has it
 
 	handler http.Handler     // while the route is in the table, else nil
 	served  *proxy.RouteInfo // what handler tells of itself; its observer is retained
-	hostTLS bool             // what handler was built for
+	built   routeForm        // what handler was built for
 	fault   *Problem         // why handler only refuses; nil: it does not
 	build   uint64           // the last build that found the route in the table
 }
 
+// A routeForm is what a host makes of a route, beside what its own Ingress says.
+type routeForm struct {
+	hostTLS bool
+	match   router.Match  // as the table has it
+	regexBy *translated   // the Ingress because of which it is a regular expression; nil: it is none
+	hosts   []*translated // Ingresses that want something of the whole host, oldest first
+}
+
+func (f routeForm) equal(o routeForm) bool {
+	return f.hostTLS == o.hostTLS && f.match == o.match && f.regexBy == o.regexBy && slices.Equal(f.hosts, o.hosts)
+}
+
 // serve gives the draft its handler and says whether it is another one than before. A panic of a feature costs this
 // route: it answers 503, never without what guards it.
-func (b *Builder) serve(d *draft, hostTLS bool) (changed bool) {
-	if d.handler != nil && d.hostTLS == hostTLS {
+func (b *Builder) serve(d *draft) (changed bool) {
+	if d.handler != nil && d.built.equal(d.form) {
 		return false
 	}
-	d.hostTLS, d.fault = hostTLS, nil
+	d.built, d.fault = d.form, nil
 	defer func() {
 		if fault := recover(); fault != nil {
 			p := faultOf(Ref{"Ingress", d.info.Namespace, d.info.Ingress}, fault)
@@ -47,12 +63,30 @@ func (b *Builder) serve(d *draft, hostTLS bool) (changed bool) {
 		}
 		d.served = &info
 	}
-	handler := d.last
-	if d.owner != nil && d.owner.features != nil {
-		handler = d.owner.features.Handler(feature.Place{Match: d.match, HostTLS: hostTLS}, d.last)
+	if by := d.form.regexBy; by != nil != (d.served.RegexBy != "") || by != nil && by.source != d.served.RegexBy {
+		info := *d.served // which others may be reading
+		if info.RegexBy = ""; by != nil {
+			info.RegexBy = by.source
+		}
+		d.served = &info
 	}
-	d.handler = proxy.Identify(d.served, handler)
+	d.handler = proxy.Identify(d.served, d.chain())
 	return true
+}
+
+// chain is the draft's handler: what its own Ingress asks for, and around it what is asked for the host.
+func (d *draft) chain() http.Handler {
+	handler := d.last
+	place := feature.Place{
+		Match: router.Match{Host: d.match.Host, Path: d.match.Path, Type: d.form.match.Type}, HostTLS: d.form.hostTLS, Info: d.served, Pool: d.pool,
+	}
+	if d.owner != nil && d.owner.features != nil {
+		handler = d.owner.features.Handler(place, handler)
+	}
+	for _, t := range slices.Backward(d.form.hosts) {
+		handler = t.features.Host.Handler(place, handler)
+	}
+	return handler
 }
 
 // retire takes the handler of a draft that has lost its place in the table.
@@ -63,13 +97,15 @@ func (b *Builder) retire(d *draft) {
 	d.handler, d.served, d.fault = nil, nil, nil
 }
 
-// route is the draft as the table has it.
-func (d *draft) route() router.Route {
+// route is the draft as the table has it under a host's name.
+func (d *draft) route(host string) router.Route {
 	source := "--default-backend-service"
 	if d.owner != nil {
 		source = d.owner.source
 	}
-	return router.Route{Match: d.match, Source: source, Handler: d.handler}
+	match := d.form.match
+	match.Host = host
+	return router.Route{Match: match, Source: source, Handler: d.handler}
 }
 
 // A failure answers every request in the proxy's own name.

@@ -144,7 +144,8 @@ func noEndpoints(service Key, port *corev1.ServicePort, sliceCount int, all *fou
 		p.Field = ""
 		p.Message = "has no EndpointSlice (none has the label " + discoveryv1.LabelServiceName + ": " + service.Name + "); its requests are answered 503"
 	case all.unready > 0:
-		p.Message = fmt.Sprintf("no endpoint of port %q is ready, %d are not; its requests are answered 503", name, all.unready)
+		// How many there are is another number at every start of a Pod: the same problem, which is to be told once.
+		p.Message = fmt.Sprintf("no endpoint of port %q is ready; its requests are answered 503", name)
 	case len(all.names) > 0:
 		p.Message = fmt.Sprintf("port %q has no endpoints: its EndpointSlices have ports named %s, and %q is expected; its requests are answered 503", name, quoted(all.names), port.Name)
 	default:

@@ -103,6 +103,7 @@ const (
 	ReasonNoEndpoints           = "NoEndpoints"
 	ReasonUnsupportedField      = "UnsupportedField" // asks for something that is not done
 	ReasonSecretNotFound        = "SecretNotFound"
+	ReasonConfigMapNotFound     = "ConfigMapNotFound"
 	ReasonBadCertificate        = "BadCertificate"
 	ReasonHostNotCovered        = "HostNotCovered" // by the certificate
 	ReasonConflict              = "PathConflict"   // an older Ingress has the same host, path and type
@@ -110,6 +111,9 @@ const (
 	ReasonBadAnnotation         = "BadAnnotation"
 	ReasonUnknownAnnotation     = "UnknownAnnotation"
 	ReasonUnsupportedAnnotation = "UnsupportedAnnotation" // ingress-nginx has it, we do not
+	ReasonUnknownKey            = "UnknownKey"            // of the controller's ConfigMap
+	ReasonAliasTaken            = "AliasTaken"            // another Ingress has the host, or asked for it before
+	ReasonPathAsText            = "PathAsText"            // the host's paths are regular expressions, and this is none
 	ReasonCatchAllDisabled      = "CatchAllDisabled"
 	ReasonInternal              = "InternalFault" // a fault of ours, met while this object was looked at
 )

@@ -26,6 +26,9 @@ type target struct {
 func (o *Options) resolve(s *Snapshot, namespace string, backend *networkingv1.IngressServiceBackend) target {
 	key, wanted := Key{namespace, backend.Name}, portText(backend.Port)
 	service := s.Service(key)
+	if backend.Port == (networkingv1.ServiceBackendPort{}) {
+		return o.firstOf(key, service)
+	}
 	if service == nil {
 		if o.mapped(key, wanted) != nil {
 			return target{id: poolID(key, wanted)}
@@ -51,6 +54,31 @@ func (o *Options) resolve(s *Snapshot, namespace string, backend *networkingv1.I
 		found.message = fmt.Sprintf("%q is a target port of Service %q; it is served, but Kubernetes asks for the Service's own port here: it has %s", wanted, key.Name, describePorts(service))
 	}
 	return found
+}
+
+// firstOf leads to the first TCP port of a Service, nil where there is none.
+func (o *Options) firstOf(key Key, service *corev1.Service) target {
+	if service == nil {
+		if port, ok := o.firstMapped(key); ok {
+			return target{id: poolID(key, port)}
+		}
+		return target{}
+	}
+	port := firstPort(service, func(p *corev1.ServicePort) bool { return isTCP(p.Protocol) })
+	if port == nil || service.Spec.Type == corev1.ServiceTypeExternalName {
+		return target{}
+	}
+	return target{id: poolID(key, portName(port))}
+}
+
+// firstMapped is the port of a Service that Options.Map has, the smallest where there are several.
+func (o *Options) firstMapped(key Key) (port string, ok bool) {
+	for at := range o.Map {
+		if at.Service == key && (!ok || at.Port < port) {
+			port, ok = at.Port, true
+		}
+	}
+	return port, ok
 }
 
 func nowhere(reason, field, format string, a ...any) target {

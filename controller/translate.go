@@ -11,6 +11,7 @@ import (
 
 	"sallyport/proxy"
 	"sallyport/proxy/feature"
+	"sallyport/proxy/feature/pattern"
 	"sallyport/proxy/upstream"
 	"sallyport/router"
 )
@@ -28,6 +29,8 @@ type translated struct {
 	sites    []*site
 	backend  *backend // spec.defaultBackend; nil: none
 	targets  []wanted // what its backends lead to
+	config   *feature.Config
+	reads    []reading // what its annotations name
 
 	tls      []tlsEntry
 	tlsFacts []Problem // about the Secrets of tls: they change without a translation
@@ -61,7 +64,8 @@ type translation struct {
 
 // translate makes the routes of one Ingress. Nothing that can stand in an Ingress may panic; should it happen still, it
 // costs that Ingress and no other.
-func (b *Builder) translate(s *Snapshot, ingress *networkingv1.Ingress, c choice) (t *translated) {
+// What the features of its last version, which may be nil, have learned, goes on.
+func (b *Builder) translate(s *Snapshot, ingress *networkingv1.Ingress, c choice, last *translated) (t *translated) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			t = newTranslated(ingress, choice{})
@@ -80,7 +84,7 @@ func (b *Builder) translate(s *Snapshot, ingress *networkingv1.Ingress, c choice
 		w.problem(Warning, ReasonCatchAllDisabled, "spec.defaultBackend", "is not allowed here (--disable-catch-all), so the Ingress is not served")
 		return t
 	}
-	w.translateAnnotations()
+	w.translateAnnotations(last)
 	w.translateDefaultBackend()
 	for i := range ingress.Spec.Rules {
 		w.translateRule(&ingress.Spec.Rules[i], fmt.Sprintf("spec.rules[%d]", i))
@@ -109,12 +113,17 @@ func (t *translated) newProblem(severity Severity, reason, field, format string,
 	return Problem{Object: Ref{"Ingress", t.key.Namespace, t.key.Name}, Severity: severity, Reason: reason, Field: field, Message: fmt.Sprintf(format, a...)}
 }
 
-func (t *translation) translateAnnotations() {
-	draft, problems := feature.Parse(feature.Input{
+func (t *translation) translateAnnotations(last *translated) {
+	in := feature.Input{
 		Namespace: t.key.Namespace, Name: t.key.Name,
 		Annotations: t.object.Annotations, Settings: t.builder.options.Settings,
-	})
-	t.features = draft
+		Config: t.builder.config, Objects: lookup{t},
+	}
+	if last != nil && last.features != nil && last.object.UID == t.object.UID {
+		in.Memory = last.features.Memory()
+	}
+	draft, problems := feature.Parse(in)
+	t.features, t.config = draft, t.builder.config
 	for _, p := range problems {
 		t.problems = append(t.problems, t.annotationProblem(p))
 	}
@@ -145,7 +154,7 @@ func (t *translation) site(host, field string) *site {
 	switch {
 	case t.backend != nil:
 		s.fallback = t.newDraft(match, "spec.defaultBackend", t.backend)
-	case t.builder.options.DefaultBackend != (Key{}):
+	case t.builder.options.DefaultBackend != (Key{}), t.features.Host.Wraps():
 		s.fallback = t.newDraft(match, field, nil)
 	}
 	t.sites = append(t.sites, s)
@@ -185,11 +194,26 @@ func (t *translation) checkIdleRule(site *site, r *networkingv1.IngressRule, fie
 
 func (t *translation) translatePath(site *site, p *networkingv1.HTTPIngressPath, field string) {
 	path, kind, ok := t.checkPath(p, field)
-	if !t.checkBackend(&p.Backend, field+".backend") || !ok {
+	usable := t.checkBackend(&p.Backend, field+".backend")
+	if !ok {
 		return
 	}
+	if t.features.SpreadsRegex(path) {
+		if err := pattern.Diagnose(path); err != nil {
+			t.problem(Error, ReasonInvalid, field+".path", "%q is to be a regular expression: %v; the path is not served", path, err)
+			return
+		}
+	}
 	match := router.Match{Host: site.host, Path: path, Type: kind}
-	site.drafts = append(site.drafts, t.newDraft(match, field+".path", t.translateBackend(&p.Backend, field+".backend")))
+	var b *backend
+	if usable {
+		b = t.translateBackend(&p.Backend, field+".backend")
+	}
+	d := t.newDraft(match, field+".path", b)
+	if !usable { // no other path may take its requests
+		d.last = failure{http.StatusServiceUnavailable, proxy.NoService}
+	}
+	site.drafts = append(site.drafts, d)
 }
 
 // translateBackend finds out where a valid backend leads.
@@ -208,7 +232,7 @@ func (t *translation) translateBackend(b *networkingv1.IngressBackend, field str
 // newDraft makes the draft of a route of this Ingress. Without a backend it leads to the default one of the process.
 func (t *translation) newDraft(match router.Match, field string, b *backend) *draft {
 	d := &draft{match: match, owner: t.translated, field: field}
-	d.info = proxy.RouteInfo{Namespace: t.key.Namespace, Ingress: t.key.Name, Host: match.Host, Path: match.Path, Field: field}
+	d.info = proxy.RouteInfo{Namespace: t.key.Namespace, Ingress: t.key.Name, Host: match.Host, Path: match.Path, Field: field, NoLog: t.features.NoLog}
 	switch {
 	case b == nil || b.service == nil:
 		d.last = &t.builder.unrouted
@@ -216,20 +240,26 @@ func (t *translation) newDraft(match router.Match, field string, b *backend) *dr
 	case b.target.id == (upstream.ID{}):
 		d.last = failure{http.StatusServiceUnavailable, proxy.NoService}
 	default:
-		d.last = upstream.New(t.builder.options.Pools.Get(b.target.id), t.features.Upstream)
+		d.pool = t.builder.options.Pools.Get(b.target.id)
+		d.last = upstream.New(d.pool, t.features.Upstream)
 	}
 	d.info.Service, d.info.Port, d.info.Pool = b.service.Name, portText(b.service.Port), b.target.id.Port
 	return d
 }
 
 // unchanged says whether translating the Ingress again would come to the same: the Ingress is the same where it matters,
-// which its status and labels do not, and its backends lead where they led.
-func (t *translated) unchanged(o *Options, s *Snapshot, ingress *networkingv1.Ingress, c choice) bool {
-	if t.choice != c || t.object != ingress && !sameIngress(t.object, ingress) {
+// which its status and labels do not, its backends lead where they led, and what its annotations name is what it was.
+func (t *translated) unchanged(b *Builder, s *Snapshot, ingress *networkingv1.Ingress, c choice) bool {
+	if t.choice != c || t.config != b.config && c.ours || t.object != ingress && !sameIngress(t.object, ingress) {
 		return false
 	}
+	for _, r := range t.reads {
+		if s.Object(r.ref) != r.version {
+			return false
+		}
+	}
 	for _, w := range t.targets {
-		if o.resolve(s, t.key.Namespace, w.service) != w.target {
+		if b.options.resolve(s, t.key.Namespace, w.service) != w.target {
 			return false
 		}
 	}

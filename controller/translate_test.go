@@ -57,17 +57,17 @@ func TestBadPartIsSetAsideAlone(t *testing.T) {
 		{"- {host: bad.test, http: {paths: []}}", "error Ingress default/a: spec.rules[1].http.paths: InvalidValue", ""},
 		{"- {host: bad.test}", "warning Ingress default/a: spec.rules[1].host: MissingBackend", ""},
 		{"- {}", "warning Ingress default/a: spec.rules[1]: MissingBackend", ""},
-		{backend(""), atBackend + ": MissingBackend", ""},
-		{backend("service: {port: {number: 80}}"), atBackend + ".service.name: MissingBackend", ""},
-		{backend("service: {name: other/web, port: {number: 80}}"), atBackend + ".service.name: InvalidValue", ""},
-		{backend("service: {name: web}"), atBackend + ".service.port: MissingBackend", ""},
-		{backend("service: {name: web, port: {name: http, number: 80}}"), atBackend + ".service.port: InvalidValue", ""},
-		{backend("service: {name: web, port: {number: 65536}}"), atBackend + ".service.port.number: InvalidValue", ""},
-		{backend("service: {name: web, port: {number: -1}}"), atBackend + ".service.port.number: InvalidValue", ""},
-		{backend(`service: {name: web, port: {name: "80"}}`), atBackend + ".service.port.name: InvalidValue", ""},
-		{backend("service: {name: web, port: {name: HTTP}}"), atBackend + ".service.port.name: InvalidValue", ""},
-		{backend("service: {name: web, port: {name: a-name-of-sixteen}}"), atBackend + ".service.port.name: InvalidValue", ""},
-		{backend("resource: {kind: Bucket, name: b}, service: {name: web, port: {number: 80}}"), atBackend + ": InvalidValue", ""},
+		{backend(""), atBackend + ": MissingBackend", "/"},
+		{backend("service: {port: {number: 80}}"), atBackend + ".service.name: MissingBackend", "/"},
+		{backend("service: {name: other/web, port: {number: 80}}"), atBackend + ".service.name: InvalidValue", "/"},
+		{backend("service: {name: web}"), atBackend + ".service.port: MissingBackend", "/"},
+		{backend("service: {name: web, port: {name: http, number: 80}}"), atBackend + ".service.port: InvalidValue", "/"},
+		{backend("service: {name: web, port: {number: 65536}}"), atBackend + ".service.port.number: InvalidValue", "/"},
+		{backend("service: {name: web, port: {number: -1}}"), atBackend + ".service.port.number: InvalidValue", "/"},
+		{backend(`service: {name: web, port: {name: "80"}}`), atBackend + ".service.port.name: InvalidValue", "/"},
+		{backend("service: {name: web, port: {name: HTTP}}"), atBackend + ".service.port.name: InvalidValue", "/"},
+		{backend("service: {name: web, port: {name: a-name-of-sixteen}}"), atBackend + ".service.port.name: InvalidValue", "/"},
+		{backend("resource: {kind: Bucket, name: b}, service: {name: web, port: {number: 80}}"), atBackend + ": InvalidValue", "/"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			r := NewBuilder(everyIngress()).Build(snapshotOf(t, webService, ingressOf("a", "rules:\n"+good+"\n"+c.rule)))
@@ -85,6 +85,11 @@ func TestBadPartIsSetAsideAlone(t *testing.T) {
 			}
 			if (route != nil) != (c.served != "") {
 				t.Errorf("route of the other rule: %v, want one for %q", route, c.served)
+			}
+			if strings.HasPrefix(c.problem, atBackend) {
+				if status, reason := ask(t, r, "bad.test", "/"); status != 503 || reason != proxy.NoService {
+					t.Errorf("answered %d %s, want 503 %s", status, reason, proxy.NoService)
+				}
 			}
 		})
 	}

@@ -11,6 +11,9 @@ type work struct {
 	pools     map[upstream.ID]struct{}
 	tls       map[string]struct{} // hosts whose certificate is chosen again
 	dirty     map[string]struct{} // hosts whose routes are chosen again
+	names     map[string]struct{} // further names of hosts that are decided again
+
+	configMaps bool // some ConfigMap may be another
 
 	// endpoints says that addresses of pools may be others, and nothing else is: no object but EndpointSlices changed, and
 	// there is and was nothing to tell about those pools.
@@ -32,6 +35,7 @@ func (b *Builder) workOf(s *Snapshot) *work {
 		pools:     make(map[upstream.ID]struct{}),
 		tls:       make(map[string]struct{}),
 		dirty:     make(map[string]struct{}),
+		names:     make(map[string]struct{}),
 	}
 	if b.snapshot != s || b.revision != s.since {
 		b.everything(s, w)
@@ -40,6 +44,13 @@ func (b *Builder) workOf(s *Snapshot) *work {
 	w.endpoints = s.onlySlices()
 	addKeys(w.ingresses, s.ingresses.changed)
 	addKeys(w.secrets, s.secrets.changed)
+	for secret := range s.secrets.changed {
+		addKeys(w.ingresses, b.objects[Ref{"Secret", secret.Namespace, secret.Name}])
+	}
+	for configMap := range s.configMaps.changed {
+		addKeys(w.ingresses, b.objects[Ref{"ConfigMap", configMap.Namespace, configMap.Name}])
+		w.configMaps = true
+	}
 	if len(s.classes.changed) > 0 {
 		addKeys(w.ingresses, b.ingresses)
 	}
@@ -58,6 +69,7 @@ func (b *Builder) everything(s *Snapshot, w *work) {
 	addKeys(w.ingresses, b.ingresses)
 	addKeys(w.secrets, b.secrets)
 	addKeys(w.pools, b.pools)
+	w.configMaps = true
 }
 
 func addKeys[K comparable, V any](set map[K]struct{}, from map[K]V) {
@@ -67,10 +79,10 @@ func addKeys[K comparable, V any](set map[K]struct{}, from map[K]V) {
 }
 
 // An index finds the Ingresses that name an object.
-type index map[Key]map[Key]struct{}
+type index[K comparable] map[K]map[Key]struct{}
 
-func (x index) add(object, ingress Key) {
-	if object == (Key{}) {
+func (x index[K]) add(object K, ingress Key) {
+	if object == *new(K) {
 		return
 	}
 	if x[object] == nil {
@@ -79,7 +91,7 @@ func (x index) add(object, ingress Key) {
 	x[object][ingress] = struct{}{}
 }
 
-func (x index) remove(object, ingress Key) {
+func (x index[K]) remove(object K, ingress Key) {
 	delete(x[object], ingress)
 	if len(x[object]) == 0 {
 		delete(x, object)

@@ -112,6 +112,7 @@ type RouteInfo struct {
 	Host      string // of the rule; empty: any
 	Path      string // of the rule, never the request's
 	Field     string // of the Ingress, where the route is asked for: "spec.rules[0].http.paths[1].path"; empty: nowhere
+	RegexBy   string // the Ingress, as namespace/name, that makes the host's paths regular expressions; empty: none does
 	Pool      string // the port as the Service's pool is called: its name, or its number where it has none; empty: no pool
 	NoLog     bool   // the route asked for no access log
 	Observer  Observer

@@ -40,6 +40,7 @@ func openCluster(c config.Config, log *slog.Logger) (source, error) {
 		NamespaceSelector: selector,
 		Service:           controller.Key(c.PublishService),
 		Secrets:           secrets,
+		ConfigMap:         controller.Key(c.ConfigMap),
 		Log:               log,
 	})
 	if err != nil {

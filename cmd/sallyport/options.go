@@ -30,6 +30,7 @@ func builderOptions(c config.Config, httpsPort int, pools *upstream.Pools) (cont
 		ServeAllWithoutClasses: folder,
 		DefaultBackend:         controller.Key(c.DefaultBackendService),
 		DefaultCertificate:     controller.Key(c.DefaultSSLCertificate),
+		ConfigMap:              controller.Key(c.ConfigMap),
 		DisableCatchAll:        c.DisableCatchAll,
 		AllowLoopback:          folder,
 		Map:                    mapped,

@@ -15,8 +15,9 @@
 // # An API server that goes away
 //
 // changes nothing: informers keep what they have and ask again until it is back, see patient.go. Nothing is deleted because
-// nobody answers. A permission that is missing is logged by its verb and resource, and everything else goes on. Nor does a Secret
-// that is followed alone and may not be read keep the first snapshot back: it is taken up as soon as it may.
+// nobody answers. A permission that is missing is logged by its verb and resource, and everything else goes on. Two kinds do not
+// keep the first snapshot back when they may not be read, and are taken up as soon as they may: a Secret that is followed
+// alone, and IngressClasses, see classes.go.
 //
 // # What is not held
 //
@@ -39,6 +40,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -65,6 +67,8 @@ type Options struct {
 	Service controller.Key
 	// Secrets are held whatever their type and namespace, although no Ingress names them: that of the default certificate.
 	Secrets []controller.Key
+	// ConfigMap is the controller's, which is held whatever its namespace, and so are those that it names. Zero: none.
+	ConfigMap controller.Key
 	// Log gets what client libraries say too. Nil: slog.Default().
 	Log *slog.Logger
 }
@@ -86,8 +90,9 @@ type Source struct {
 	// Used by the goroutine of feed alone.
 	snapshot  controller.Snapshot
 	chosen    *chosen // nil: every namespace
+	classes   classes
 	secrets   *secrets
-	following sync.WaitGroup // the followers of secrets
+	following sync.WaitGroup // the followers of secrets, and who waits for classes
 
 	mu    sync.Mutex // guards dirty
 	dirty map[controller.Ref]client.Object
@@ -107,7 +112,7 @@ func New(o Options) (*Source, error) {
 		config:  config,
 		log:     o.Log,
 		kinds:   kinds(o),
-		secrets: newSecrets(o.Secrets),
+		secrets: newSecrets(o.always()),
 		dirty:   make(map[controller.Ref]client.Object),
 		wake:    make(chan struct{}, 1),
 	}
@@ -127,6 +132,18 @@ func New(o Options) (*Source, error) {
 		return nil, fmt.Errorf("prepare to read the cluster: %w", err)
 	}
 	return s, nil
+}
+
+// always are the objects that are held although no Ingress names them, and the controller's ConfigMap among them.
+func (o *Options) always() (refs []controller.Ref, config controller.Ref) {
+	for _, key := range o.Secrets {
+		refs = append(refs, secretRef(key.Namespace, key.Name))
+	}
+	if o.ConfigMap != (controller.Key{}) {
+		config = controller.Ref{Kind: "ConfigMap", Namespace: o.ConfigMap.Namespace, Name: o.ConfigMap.Name}
+		refs = append(refs, config)
+	}
+	return refs, config
 }
 
 // restConfig reads a kubeconfig file, or what a Pod is given. The current cluster of a developer's machine is never used
@@ -175,6 +192,11 @@ func (s *Source) Run(ctx context.Context, changed func(*controller.Snapshot)) er
 		registration, err := informer.AddEventHandler(handler(s.note))
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", object, err)
+		}
+		if _, are := object.(*networkingv1.IngressClass); are {
+			s.classes.synced = registration.HasSynced
+			complete = append(complete, s.classes.answered)
+			continue
 		}
 		complete = append(complete, registration.HasSynced)
 	}

@@ -29,11 +29,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // A seen is what a source handed over, each time: the Ingresses of the snapshot, and the Secrets that those name, with their
 // "version" label.
 type seen struct {
-	t     *testing.T
-	news  chan map[string]string
-	last  map[string]string
-	calls int
+	t          *testing.T
+	news       chan handed
+	last       map[string]string
+	lastFields map[string]string // the ingressClassName of Ingresses that have one
+	calls      int
 }
+
+// handed is one snapshot: versions, and class fields, by name.
+type handed struct{ versions, fields map[string]string }
 
 // start runs a source against a until the test ends.
 func start(t *testing.T, a *apiServer, o Options) (*Source, *seen) {
@@ -56,21 +60,24 @@ func newSource(t *testing.T, a *apiServer, o Options) *Source {
 }
 
 func run(t *testing.T, s *Source) *seen {
-	v := &seen{t: t, news: make(chan map[string]string, 10_000)}
+	v := &seen{t: t, news: make(chan handed, 10_000)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
 		done <- s.Run(ctx, func(snapshot *controller.Snapshot) {
-			now := make(map[string]string)
+			now, fields := make(map[string]string), make(map[string]string)
 			for i := range snapshot.Ingresses() {
 				now[i.Namespace+"/"+i.Name] = i.Labels["version"]
-				for _, ref := range secretsOf(i) {
+				if class := i.Spec.IngressClassName; class != nil {
+					fields[i.Namespace+"/"+i.Name] = *class
+				}
+				for _, ref := range namedBy(i) {
 					if secret := snapshot.Secret(controller.Key{Namespace: ref.Namespace, Name: ref.Name}); secret != nil {
 						now[ref.String()] = secret.Labels["version"]
 					}
 				}
 			}
-			v.news <- now
+			v.news <- handed{now, fields}
 		})
 	}()
 	t.Cleanup(func() {
@@ -90,8 +97,8 @@ func (v *seen) until(want ...string) {
 	deadline := time.After(20 * time.Second)
 	for {
 		select {
-		case v.last = <-v.news:
-			v.calls++
+		case now := <-v.news:
+			v.take(now)
 		case <-deadline:
 			v.t.Fatalf("the last of %d snapshots has %v, want %v", v.calls, v.last, want)
 		}
@@ -105,12 +112,17 @@ func (v *seen) until(want ...string) {
 	}
 }
 
+func (v *seen) take(now handed) {
+	v.last, v.lastFields = now.versions, now.fields
+	v.calls++
+}
+
 // next waits for one more snapshot.
 func (v *seen) next() {
 	v.t.Helper()
 	select {
-	case v.last = <-v.news:
-		v.calls++
+	case now := <-v.news:
+		v.take(now)
 	case <-time.After(20 * time.Second):
 		v.t.Fatalf("no snapshot after the %d", v.calls)
 	}
@@ -325,6 +337,12 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.String()
+}
+
 func TestMissingPermissionIsNamed(t *testing.T) {
 	a := newAPIServer(t)
 	a.forbidden = "endpointslices"
@@ -332,9 +350,7 @@ func TestMissingPermissionIsNamed(t *testing.T) {
 	s, v := start(t, a, Options{Log: slog.New(slog.NewTextHandler(log, nil))})
 	deadline := time.After(20 * time.Second)
 	for {
-		log.mu.Lock()
-		text := log.String()
-		log.mu.Unlock()
+		text := log.text()
 		if strings.Contains(text, "permission is missing") && strings.Contains(text, `cannot list resource \"endpointslices\"`) {
 			break
 		}

@@ -65,17 +65,31 @@ func refOf(object client.Object) controller.Ref {
 // feed hands the snapshot over: once when everything has been read, then after every burst.
 func (s *Source) feed(ctx context.Context, changed func(*controller.Snapshot)) {
 	defer s.following.Wait()
-	s.apply(ctx)
-	if !s.awaitFollowers(ctx) {
-		return
+	if !s.classes.synced() {
+		s.log.Warn("serving without IngressClasses, which may not be read: Ingresses are ours by their annotation kubernetes.io/ingress.class alone")
+		s.following.Go(func() { s.awaitClasses(ctx) })
 	}
 	s.apply(ctx)
+	for range 2 { // what the controller's ConfigMap names is known when that was read
+		if !s.awaitFollowers(ctx) {
+			return
+		}
+		s.apply(ctx)
+	}
 	s.synced.Store(true)
 	changed(&s.snapshot)
 	for s.awaitBurst(ctx) {
 		if s.apply(ctx) {
 			changed(&s.snapshot)
 		}
+	}
+}
+
+// awaitClasses has a snapshot made when the IngressClasses have been read at last, if only to learn that there is none.
+func (s *Source) awaitClasses(ctx context.Context) {
+	if toolscache.WaitForCacheSync(ctx.Done(), s.classes.synced) {
+		s.log.Info("IngressClasses can be read now")
+		s.awake()
 	}
 }
 
@@ -115,6 +129,7 @@ func (s *Source) apply(ctx context.Context) bool {
 	if s.chosen != nil {
 		s.chosen.filter(dirty)
 	}
+	s.classes.filter(dirty)
 	s.secrets.filter(dirty)
 	s.followSecrets(ctx)
 	changed := false

@@ -20,7 +20,8 @@ import (
 	"sallyport/controller"
 )
 
-var read = []string{"get", "list", "watch"}
+// read are the verbs of an informer. An API server before 1.34 lists what others send at the beginning of a watch.
+var read = []string{"list", "watch"}
 
 // Permissions are all that reading asks of the API server, one a kind that is watched.
 func Permissions() []controller.Permission {
@@ -30,6 +31,7 @@ func Permissions() []controller.Permission {
 		{Group: "", Resource: "services", Verbs: read, Why: "the ports that Ingresses name"},
 		{Group: "discovery.k8s.io", Resource: "endpointslices", Verbs: read, Why: "the Pods behind a Service"},
 		{Group: "", Resource: "secrets", Verbs: read, Why: "certificates; those of type kubernetes.io/tls, and others by name"},
+		{Group: "", Resource: "configmaps", Verbs: read, Why: "the controller's own, and those that it or an annotation names"},
 		{Group: "", Resource: "namespaces", Verbs: read, Why: "their labels, for --watch-namespace-selector"},
 	}
 }
@@ -86,7 +88,7 @@ func addService(options *cache.Options, service controller.Key) {
 // that is away give up instead of waiting for it.
 func newMapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []string{"Service", "Secret"} {
+	for _, kind := range []string{"Service", "Secret", "ConfigMap"} {
 		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	m.Add(networkingv1.SchemeGroupVersion.WithKind("Ingress"), meta.RESTScopeNamespace)
@@ -126,6 +128,7 @@ func (s *Source) watchFailed(ctx context.Context, r *toolscache.Reflector, err e
 	if ctx.Err() != nil {
 		return // the process is leaving
 	}
+	s.classes.failed(r, err)
 	if apierrors.IsForbidden(err) {
 		// The API server's own words name user, verb, resource and group.
 		s.log.Error("a permission is missing; see the ClusterRole in deploy/base/rbac.yaml", "err", err)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +22,8 @@ import (
 // kubernetes.io/tls come from one informer. A Secret of another type may hold a certificate too, when somebody made it
 // with `kubectl create secret generic`; one that is named, but is not among those of that type, is followed alone: by a
 // watch for its name, as a kubelet does for the Secrets of its Pods. It ends when nobody names the Secret any more, or when
-// it turns up with the usual type.
+// it turns up with the usual type. ConfigMaps, which can hold anything, are followed in this way only: that of the
+// controller, and those that it or an Ingress names.
 //
 //	Ingress a/shop names Secret a/shop-tls    not there                  → a watch for the name
 //	a/shop-tls is made, type Opaque           the watch says so          → it is in the snapshot
@@ -33,8 +35,9 @@ type secrets struct {
 	named     map[controller.Ref]map[controller.Ref]struct{} // the Ingresses that name a Secret; the zero Ref is Options
 	waiting   map[controller.Ref]struct{}                    // to be followed as soon as there is room
 	followers map[controller.Ref]*follower
-	limit     int  // of followers
-	full      bool // there was no room for all that wait, and this has been told
+	config    controller.Ref // the controller's ConfigMap, which may name others; zero: there is none
+	limit     int            // of followers
+	full      bool           // there was no room for all that wait, and this has been told
 
 	mu    sync.Mutex // guards found, and ended of every follower
 	found map[controller.Ref]client.Object
@@ -59,7 +62,7 @@ type follower struct {
 // answered says whether it is known what the Secret is, if only that we may not read it.
 func (f *follower) answered() bool { return f.synced() || f.refused.Load() }
 
-func newSecrets(always []controller.Key) *secrets {
+func newSecrets(always []controller.Ref, config controller.Ref) *secrets {
 	c := &secrets{
 		typed:     make(map[controller.Ref]client.Object),
 		followed:  make(map[controller.Ref]client.Object),
@@ -69,9 +72,9 @@ func newSecrets(always []controller.Key) *secrets {
 		followers: make(map[controller.Ref]*follower),
 		limit:     maxFollowers,
 		found:     make(map[controller.Ref]client.Object),
+		config:    config,
 	}
-	for _, key := range always {
-		ref := secretRef(key.Namespace, key.Name)
+	for _, ref := range always {
 		c.named[ref] = map[controller.Ref]struct{}{{}: {}}
 		c.waiting[ref] = struct{}{}
 	}
@@ -82,8 +85,8 @@ func secretRef(namespace, name string) controller.Ref {
 	return controller.Ref{Kind: "Secret", Namespace: namespace, Name: name}
 }
 
-// secretsOf are the Secrets that an Ingress names, whatever their type. A nil Ingress names none.
-func secretsOf(object client.Object) []controller.Ref {
+// namedBy are the Secrets and ConfigMaps that an Ingress names, whatever their type. A nil Ingress names none.
+func namedBy(object client.Object) []controller.Ref {
 	ingress, ok := object.(*networkingv1.Ingress)
 	if !ok {
 		return nil
@@ -94,7 +97,7 @@ func secretsOf(object client.Object) []controller.Ref {
 			refs = append(refs, secretRef(ingress.Namespace, entry.SecretName))
 		}
 	}
-	return refs
+	return append(refs, controller.References(ingress)...)
 }
 
 // filter completes changes by what the followers found, and notes who names which Secret.
@@ -103,7 +106,7 @@ func (c *secrets) filter(dirty map[controller.Ref]client.Object) {
 	for ref, object := range dirty {
 		switch ref.Kind {
 		case "Ingress":
-			c.link(ref, secretsOf(object), touched)
+			c.link(ref, namedBy(object), touched)
 		case "Secret":
 			put(c.typed, ref, object)
 			touched[ref] = struct{}{}
@@ -116,6 +119,13 @@ func (c *secrets) filter(dirty map[controller.Ref]client.Object) {
 	}
 	clear(c.found)
 	c.mu.Unlock()
+	if _, ok := touched[c.config]; ok && c.config != (controller.Ref{}) {
+		var data map[string]string
+		if config, ok := c.followed[c.config].(*corev1.ConfigMap); ok {
+			data = config.Data
+		}
+		c.link(c.config, controller.ConfigReferences(data), touched)
+	}
 	for ref := range touched {
 		c.reconsider(ref)
 		if dirty[ref] = c.typed[ref]; dirty[ref] == nil {
@@ -132,7 +142,7 @@ func put(objects map[controller.Ref]client.Object, ref controller.Ref, object cl
 	}
 }
 
-// link notes that an Ingress names these Secrets and no others.
+// link notes that an Ingress, or the controller's ConfigMap, names these objects and no others.
 func (c *secrets) link(ingress controller.Ref, now []controller.Ref, touched map[controller.Ref]struct{}) {
 	for _, secret := range c.names[ingress] {
 		touched[secret] = struct{}{}
@@ -184,8 +194,8 @@ func (s *Source) followSecrets(ctx context.Context) {
 	for ref := range c.waiting {
 		if len(c.followers) >= c.limit {
 			if !c.full {
-				s.log.Warn("more Secrets are named than are watched by name, which those are that are missing or not of type kubernetes.io/tls",
-					"limit", c.limit, "unread", len(c.waiting), "secret", ref.String())
+				s.log.Warn("more Secrets and ConfigMaps are named than are watched by name",
+					"limit", c.limit, "unread", len(c.waiting), "object", ref.String())
 			}
 			c.full = true
 			return
@@ -193,7 +203,7 @@ func (s *Source) followSecrets(ctx context.Context) {
 		delete(c.waiting, ref)
 		f, err := s.follow(ctx, ref)
 		if err != nil {
-			s.log.Error("a Secret cannot be watched", "secret", ref.String(), "err", err)
+			s.log.Error("an object that is named cannot be watched", "object", ref.String(), "err", err)
 			continue
 		}
 		c.followers[ref] = f
@@ -201,7 +211,7 @@ func (s *Source) followSecrets(ctx context.Context) {
 	c.full = false
 }
 
-// follow watches one Secret.
+// follow watches one object.
 func (s *Source) follow(ctx context.Context, ref controller.Ref) (*follower, error) {
 	options := s.cacheOptions
 	options.DefaultNamespaces = map[string]cache.Config{ref.Namespace: {}}
@@ -213,7 +223,11 @@ func (s *Source) follow(ctx context.Context, ref controller.Ref) (*follower, err
 	if err != nil {
 		return nil, err
 	}
-	informer, err := one.GetInformer(ctx, new(corev1.Secret), cache.BlockUntilSynced(false))
+	var kind client.Object = new(corev1.Secret)
+	if ref.Kind == "ConfigMap" {
+		kind = new(corev1.ConfigMap)
+	}
+	informer, err := one.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +247,7 @@ func (s *Source) follow(ctx context.Context, ref controller.Ref) (*follower, err
 	ctx, f.stop = context.WithCancel(ctx)
 	s.following.Go(func() {
 		if err := one.Start(ctx); err != nil {
-			s.log.Error("a Secret is no longer watched", "secret", ref.String(), "err", err)
+			s.log.Error("an object that is named is no longer watched", "object", ref.String(), "err", err)
 		}
 	})
 	return f, nil
@@ -252,8 +266,8 @@ func (s *Source) followFailed(ctx context.Context, r *toolscache.Reflector, f *f
 	if f.synced() {
 		verb = "watch"
 	}
-	s.log.Error("a Secret that is named cannot be read, so its hosts have the default certificate; a permission or its namespace is missing",
-		"verb", verb, "resource", "secrets", "namespace", ref.Namespace, "name", ref.Name, "err", err)
+	s.log.Error("an object that is named cannot be read, so it counts as missing; a permission or its namespace is missing",
+		"verb", verb, "resource", strings.ToLower(ref.Kind)+"s", "namespace", ref.Namespace, "name", ref.Name, "err", err)
 }
 
 // awaitFollowers waits until every Secret that is followed has been looked for once, or long enough. It returns false when
@@ -273,8 +287,8 @@ func (s *Source) awaitFollowers(ctx context.Context) bool {
 	}
 	for ref, f := range s.secrets.followers {
 		if !f.answered() {
-			s.log.Warn("serving without a Secret that is named: the API server gives no answer about it yet",
-				"verb", "list", "resource", "secrets", "namespace", ref.Namespace, "name", ref.Name)
+			s.log.Warn("serving without an object that is named: the API server gives no answer about it yet",
+				"verb", "list", "resource", strings.ToLower(ref.Kind)+"s", "namespace", ref.Namespace, "name", ref.Name)
 		}
 	}
 	return true

@@ -123,7 +123,7 @@ func TestSecretThatMayNotBeReadHoldsNothingUp(t *testing.T) {
 func TestSecretWithoutAnswerIsWaitedForWithinABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := &follower{synced: func() bool { return false }}
-		s := &Source{log: slog.New(slog.DiscardHandler), secrets: newSecrets(nil)}
+		s := &Source{log: slog.New(slog.DiscardHandler), secrets: newSecrets(nil, controller.Ref{})}
 		s.secrets.followers[secretRef("x", "s")] = silent
 		began := time.Now()
 		if !s.awaitFollowers(t.Context()) || time.Since(began) != followerPatience {

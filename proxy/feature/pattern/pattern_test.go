@@ -1,0 +1,279 @@
+package pattern
+
+import (
+	"errors"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestDiagnoseNamesWhatNginxHasAndWeHaveNot(t *testing.T) {
+	for _, c := range []struct{ expr, construct, text, advice string }{
+		{`^(?!/api).*`, "negative lookahead", "(?!/api)", "longer path"},
+		{`/((?!admin).)*`, "negative lookahead", "(?!admin)", "longer path"},
+		{`/(?=a(b)[)]\))c`, "lookahead", `(?=a(b)[)]\))`, "into the pattern itself"},
+		{`/(?<=a)b>`, "lookbehind", "(?<=a)", "into the pattern itself"},
+		{`/.*(?<!\.php)$`, "negative lookbehind", `(?<!\.php)`, "longer path"},
+		{`/(a+)\1`, "back-reference", `\1`, "write out"},
+		{`/(a+)\9`, "back-reference", `\9`, "write out"},
+		{`/(a+)\18`, "back-reference", `\18`, "write out"},
+		{`/(a)(a)(a)(a)(a)(a)(a)(a)(a)(a)\10`, "back-reference", `\10`, "write out"},
+		{`/(?P<x>a)(?P=x)`, "back-reference", "(?P=x)", "write out"},
+		{`/(?<x>a)\k<x>`, "back-reference", `\k`, "write out"},
+		{`/(a)\g{1}`, "back-reference", `\g`, "write out"},
+		{`/a++b`, "possessive repetition", "++", "write +"},
+		{`/a*+`, "possessive repetition", "*+", "write *"},
+		{`/a?+`, "possessive repetition", "?+", "write ?"},
+		{`/a{2,3}+`, "possessive repetition", "{2,3}+", "write {2,3}"},
+		{`/a**`, "double repetition", "**", "(?:a*)*"},
+		{`/a{2}{3}`, "double repetition", "{2}{3}", "(?:a{2}){3}"},
+		{`/a+??`, "double repetition", "+??", "(?:a+?)?"},
+		{`/(?>a+)b`, "atomic group", "(?>a+)", "write (?:...)"},
+		{`/(?|(a)|(b))`, "branch reset", "(?|(a)|(b))", "rewrite-target"},
+		{`/(\((?R)*\))`, "recursion", "(?R)", "levels"},
+		{`/(a(?1)?b)`, "recursion", "(?1)", "levels"},
+		{`/(a(?-1)?b)`, "recursion", "(?-1)", "levels"},
+		{`/(?<x>a(?&x)?b)`, "recursion", "(?&x)", "levels"},
+		{`/(?P<x>a(?P>x)?b)`, "recursion", "(?P>x)", "levels"},
+		{`/(a)?(?(1)b|c)`, "condition", "(?(1)b|c)", "each case"},
+		{`/a(?#why)b`, "comment", "(?#why)", "leave it out"},
+		{`/(?'x'a)`, "named group", "(?'x'a)", "(?<name>...)"},
+		{`/a(*SKIP)b`, "verb", "(*SKIP)", "leave it out"},
+		{`(?x)/a b`, "flag", "(?x", "i, m, s and U"},
+		{`/(?-x:a)`, "flag", "(?-x", "i, m, s and U"},
+		{`/a\Kb`, "reset of the match", `\K`, "$1"},
+		{`\G/a`, "anchor", `\G`, "start of the path"},
+		{`/a\Z`, "anchor", `\Z`, "write $"},
+		{`/a\hb`, "class", `\h`, `[ \t]`},
+		{`/[\b]`, "class", `[\b]`, `\x08`},
+		{`/\cA`, "escape", `\c`, `\x and two`},
+		{`/a\E`, "end of a quotation", `\E`, `\Q`},
+		{`/\Qa.b`, "quotation", `\Qa.b`, `\E`},
+		{`/a)`, "parenthesis", ")", `\)`},
+		{`/a)|(b`, "parenthesis", ")", `\)`},
+		{`/(a`, "unclosed group", "(a", `\(`},
+		{`/(a(b)`, "unclosed group", "(a(b)", `\(`},
+		{`/é/(?!x)`, "negative lookahead", "(?!x)", ""},
+		{`/(?!` + strings.Repeat("x", 100) + `)`, "negative lookahead", "(?!" + strings.Repeat("x", 37) + "...", ""},
+
+		{`*.html`, "missing argument to repetition operator", "*", "write .*"},
+		{`/(+a)`, "missing argument to repetition operator", "+", `\+`},
+		{`/a{1001}`, "invalid repeat count", "{1001}", "up to 1000"},
+		{`/(a{100}){100}`, "invalid repeat count", "{100}", "multiplied"},
+		{`/[a-z`, "missing closing ]", "[a-z", `\[`},
+		{`/[z-a]`, "invalid character class range", "z-a", ""},
+		{`/[[:word]`, "missing closing ]", "[[:word]", ""},
+		{`/\p{Nothing}`, "invalid character class range", `\p{Nothing}`, ""},
+		{`/\y`, "invalid escape sequence", `\y`, "no backslash"},
+		{`/a\`, "trailing backslash at end of expression", "", `\\`},
+		{`/(?<a-b>x)`, "invalid named capture", "(?<a-b>", "letters"},
+		{`/(?<a>x)(?<a>y)`, "duplicate", "", ""},
+		{"/\xff", "invalid UTF-8", "/\xff", ""},
+	} {
+		if c.construct == "duplicate" {
+			c.construct, c.text = "invalid named capture", "a"
+		}
+		err := Diagnose(c.expr)
+		var e *Error
+		if !errors.As(err, &e) {
+			t.Errorf("Diagnose(%q) = %v, want an *Error", c.expr, err)
+			continue
+		}
+		if e.Construct != c.construct || e.Text != c.text || !strings.Contains(e.Advice, c.advice) {
+			t.Errorf("Diagnose(%q) = %v, want the %s %q with the advice %q", c.expr, err, c.construct, c.text, c.advice)
+		}
+		if e.At >= 0 && !strings.HasPrefix(c.expr[e.At:], strings.TrimSuffix(e.Text, "...")) {
+			t.Errorf("Diagnose(%q) = %v, and that is not there", c.expr, err)
+		}
+	}
+}
+
+func TestDiagnoseSaysWhere(t *testing.T) {
+	for expr, want := range map[string]string{
+		`^/é(?!/api).*`: `negative lookahead "(?!/api)" at character 4 cannot be served: expressions are RE2; write a longer path for what is left out, with a backend of its own: the longer path wins`,
+		`/[(?!]\(?![[:alpha:](*]\Q(?=\E[]\]*+](?=x)`: `lookahead "(?=x)" at character 38 cannot be served: expressions are RE2; write what has to follow into the pattern itself, in a group of its own where the rest is captured`,
+		`/a[b`: `missing closing ] "[b" at character 3 cannot be served: expressions are RE2; write \[ for the character itself`,
+	} {
+		if err := Diagnose(expr); err == nil || err.Error() != want {
+			t.Errorf("Diagnose(%q):\n got %v\nwant %s", expr, err, want)
+		}
+	}
+}
+
+func TestDiagnoseTakesWhatPeopleWrite(t *testing.T) {
+	for _, expr := range []string{
+		``, `/`, `/*`, `/.*`, `/api(/|$)(.*)`, `/(.*)`, `^/api/v[0-9]+/`, `/foo\/bar`, `/a\.b\-c`, `/[^/]+/x`, `(?i)/x`, `(?-i)/x`,
+		`/(?:a|b)`, `/(?<name>a)(?P<other>b)`, `/\d+/\w+`, `/\p{Greek}`, `/[[:alpha:]]`, `/[]a]`, `/a{,3}`, `/a{x}`, `/a{`, `/[a-f0-9]{64}`,
+		`/.{0,255}`, `/a+?b*?c??d{2}?`, `/\Q(?!\E`, `/(a)\12`, `/(a)(a)(a)(a)(a)(a)(a)(a)(a)\10`, `/[\10](a)(a)(a)(a)(a)(a)(a)(a)(a)(a)`, `/é`,
+		`/(?U)a+`, `/$|^`, `/\bx\B\A\z`, `/|`, `/` + strings.Repeat("a", 1023), `/(` + strings.Repeat("en|", 330) + `de)`,
+	} {
+		if err := Diagnose(expr); err != nil {
+			t.Errorf("Diagnose(%q): %v", expr, err)
+		}
+		if re, err := Compile(expr); err != nil || re == nil {
+			t.Errorf("Compile(%q): %v", expr, err)
+		}
+	}
+}
+
+func TestDiagnoseBoundsWhatAPatternCosts(t *testing.T) {
+	for expr, want := range map[string]string{
+		"/" + strings.Repeat("a", 1024):                     "the pattern is 1025 bytes long, at most 1024 are allowed",
+		"/(" + strings.Repeat("a", 900) + "){1000}":         "the pattern compiles to 902008 instructions, at most 1500 are allowed",
+		"/.{1000}.{1000}":                                   "the pattern compiles to",
+		"/(.*[ab]){990}b":                                   "the pattern compiles to",
+		"/(((a{10}){10}){10}":                               "unclosed group",
+		strings.Repeat("(", 500) + strings.Repeat(")", 500): "",
+	} {
+		err := Diagnose(expr)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("Diagnose of a pattern of %d bytes: %v, want %s", len(expr), err, want)
+		}
+		if re, err := Compile(expr); (err == nil) != (want == "") || (re == nil) != (err != nil) {
+			t.Errorf("Compile of a pattern of %d bytes: %v", len(expr), err)
+		}
+	}
+}
+
+func TestPatternsMatchAtTheStartWhateverTheCase(t *testing.T) {
+	re, err := Compile("/foo|/bar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{"/foo": true, "/FOOx": true, "/bar/": true, "/x/bar": false, "/x/foo": false} {
+		if got := re.MatchString(path); got != want {
+			t.Errorf("%q: %v, want %v", path, got, want)
+		}
+	}
+}
+
+func TestCaptures(t *testing.T) {
+	for _, c := range []struct {
+		expr, path string
+		want       []string
+		ok         bool
+	}{
+		{"/app(/|$)(.*)", "/app/a/b", []string{"/", "a/b"}, true},
+		{"/app(/|$)(.*)", "/APP", []string{"", ""}, true},
+		{"/app(/|$)(.*)", "/apple", nil, false},
+		{"/a", "/a", nil, true},
+		{"/(a)|/(b)", "/b", []string{"", "b"}, true},
+		{"/(?:x)(?<name>y)", "/xy", []string{"y"}, true},
+		{"/(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)", "/abcdefghij", strings.Split("abcdefghi", ""), true},
+	} {
+		re, err := Compile(c.expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := Captures(nil, re, c.path)
+		if ok != c.ok || !slices.Equal(got, c.want) {
+			t.Errorf("%q in %q: %q, %v; want %q, %v", c.expr, c.path, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+func TestCapturesAllocatesTheIndexesOnly(t *testing.T) {
+	re, err := Compile("/app(/|$)(.*)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var room [9]string
+	if n := testing.AllocsPerRun(1000, func() { Captures(room[:0], re, "/app/a/b") }); n > 1 {
+		t.Errorf("Captures allocates %v times, want 1", n)
+	}
+}
+
+func TestLiteral(t *testing.T) {
+	for expr, want := range map[string]string{
+		`/api/(.*)`: "/api/", `/(a|b)`: "/", `/foo[0-9]`: "/foo", `/a?b`: "/", `/a+b`: "/a", `/ab*`: "/a", ``: "", `.*`: "",
+		`/`: "/", `^/api$`: "/api", `/a\.b`: "/a.b", `/(foo|fob)/x`: "/fo", `/(Foo|fOO)x`: "/Foo", `/(a)(b)c`: "/abc", `/\Qa.b\E`: "/a.b",
+		`/a{2}b`: "/a", `/a{1}b`: "/ab", `/(ab){0,3}`: "/", `/foo(/|$)(.*)`: "/foo", `/a|/b`: "/", `/a|b`: "", `(?i)/A`: "/A",
+		`/(?!a)`: "", `/[`: "", `/` + strings.Repeat("a", 1024): "", `/é/.`: "/é/", `/(|a)b`: "/", `/\bab\b`: "/ab",
+	} {
+		if got := Literal(expr); got != want {
+			t.Errorf("Literal(%q) = %q, want %q", expr, got, want)
+		}
+	}
+}
+
+// beginsWith reports whether text begins with prefix, letter by letter and whatever the case.
+func beginsWith(text, prefix string) bool {
+	for _, want := range prefix {
+		got, n := utf8.DecodeRuneInString(text)
+		if n == 0 || !strings.EqualFold(string(got), string(want)) {
+			return false
+		}
+		text = text[n:]
+	}
+	return true
+}
+
+func FuzzLiteralBeginsEveryMatch(f *testing.F) {
+	for _, seed := range [][2]string{
+		{`/api/(.*)`, "/API/x"}, {`/(foo|fob)`, "/FOB"}, {`/a?b`, "/b"}, {`/(a|)b`, "/b"}, {`/(kk|K)s`, "/\u212aſ"}, {`/a{2,3}b`, "/aab"},
+		{`(?i:/a)|/ab`, "/A"}, {`/(ab){2}c`, "/ababc"}, {"\ufffd", "\xff"}, {`(?-i)/A(?i)b`, "/AB"}, {`/[aA]b`, "/AB"}, {`(/a)+b`, "/a/ab"},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, expr, path string) {
+		re, err := Compile(expr)
+		if err != nil {
+			return
+		}
+		if want := Literal(expr); re.MatchString(path) && !beginsWith(path, want) {
+			t.Errorf("%q matches %q, which does not begin with %q", expr, path, want)
+		}
+	})
+}
+
+func FuzzDiagnoseRefusesWhatCannotCompile(f *testing.F) {
+	for _, seed := range []string{`/a)|(b`, `\Qa`, `(?<=a)`, `[[:x:]`, `a{2}{3}`, `(?x)`, `\`, `a{2,1}`, `((a*)*)*`, `(?:|){9}`, `[^\x00-\x{10FFFF}]`, `\pL{20}`, `(?i)[k-s]`, `a|b|c`, `x{0}`, `(()){3}`, `(?-1)`, `(?é`, `[`, `[^`, `(?'`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, expr string) {
+		err := Diagnose(expr)
+		if err != nil {
+			var e *Error
+			if errors.As(err, &e) && e.At >= 0 && !strings.HasPrefix(expr[e.At:], strings.TrimSuffix(e.Text, "...")) {
+				t.Errorf("Diagnose(%q) = %v, and that is not there", expr, err)
+			}
+			if len(err.Error()) > 400 {
+				t.Errorf("Diagnose(%q) = %v, which is long", expr, err)
+			}
+			return
+		}
+		if _, err := regexp.Compile("(?i)^(?:" + expr + ")"); err != nil {
+			t.Fatalf("Diagnose(%q) is nil, and: %v", expr, err)
+		}
+		tree, err := syntax.Parse("(?i)^(?:"+expr+")", syntax.Perl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := syntax.Compile(tree.Simplify())
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone, err := syntax.Parse(expr, syntax.Perl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if estimate := size(alone) + overhead; len(program.Inst) > estimate {
+			t.Errorf("%q compiles to %d instructions, and is taken for %d", expr, len(program.Inst), estimate)
+		}
+	})
+}
+
+// The worst pattern that is served, and the longest path.
+func BenchmarkTheWorstPattern(b *testing.B) {
+	re, err := Compile("/(.*a){290}b")
+	if err != nil {
+		b.Fatal(err)
+	}
+	path := "/" + strings.Repeat("a", 8191)
+	for b.Loop() {
+		re.FindStringSubmatchIndex(path)
+	}
+}
