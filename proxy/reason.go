@@ -47,5 +47,7 @@ const (
 	UpstreamInvalid Reason = "upstream_invalid" // 502: the answer is not HTTP as it must be
 	UpstreamTooBig  Reason = "upstream_too_big" // 502: the answer's head is over the limit
 
+	BufferFailed Reason = "buffer_failed" // 500: there was no room to keep the request's body
+
 	Panic Reason = "panic" // 500: a fault of ours
 )

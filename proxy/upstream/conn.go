@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -17,17 +18,20 @@ import (
 type conn struct {
 	tcp    *net.TCPConn
 	raw    syscall.RawConn // of tcp, kept because asking for it allocates
+	tls    *tls.Conn       // over tcp; nil: in the clear
+	line   line            // what the connection is good for
 	reader http1.Reader    // reads the conn itself, so that each read has its deadline
 	answer http1.Response  // the head being relayed
 	out    []byte          // the request head being written
 
 	reused bool      // an exchange went over it before
-	wrote  uint64    // bytes written, ever
+	wrote  uint64    // bytes written to tcp, ever
 	before uint64    // of them, before the exchange
 	since  time.Time // idle since; guarded by the endpoint's mutex
 
-	look   func(fd uintptr) bool // what quiet runs
-	silent bool                  // what look found
+	look    func(fd uintptr) bool // what quiet runs
+	silent  bool                  // what look found
+	looking bool                  // tls is not to wait for more to read
 
 	ctx  context.Context // of the exchange; the client is gone when it is done
 	stop func() bool     // ends the watch over ctx; nil: it is not watched
@@ -86,7 +90,37 @@ func (c *conn) rest() {
 
 func (c *conn) close() {
 	c.reader.Release()
+	if c.tls != nil {
+		c.tls.Close() // says goodbye, which fits into the socket's buffer of a connection that is not broken already
+		return
+	}
 	c.tcp.Close()
+}
+
+// stream is the connection for a tunnel.
+func (c *conn) stream() net.Conn {
+	if c.tls != nil {
+		return c.tls
+	}
+	return c.tcp
+}
+
+// read and write are those of tls, if there is one. Deadlines are the socket's in either case; one that passes while tls
+// reads does no harm to it.
+func (c *conn) read(p []byte) (int, error) {
+	if c.tls != nil {
+		return c.tls.Read(p)
+	}
+	return c.tcp.Read(p)
+}
+
+func (c *conn) write(p []byte) (int, error) {
+	if c.tls != nil {
+		return c.tls.Write(p) // wire counts
+	}
+	n, err := c.tcp.Write(p)
+	c.wrote += uint64(n)
+	return n, err
 }
 
 // patience is how long a read may take before the conn begins to watch whether the client is still there; one that leaves
@@ -144,7 +178,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	end, change := arm(c.readEnd, c.readGap)
 	for {
 		c.setReadEnd(end, change)
-		n, err := c.tcp.Read(p)
+		n, err := c.read(p)
 		if err == nil || !errors.Is(err, errDeadline) {
 			return n, err
 		}
@@ -161,13 +195,13 @@ func (c *conn) readRest(p []byte) (int, error) {
 	}
 	c.watch()
 	c.setReadEnd(c.headEnd, c.readEnd != c.headEnd)
-	return c.tcp.Read(p)
+	return c.read(p)
 }
 
 // readSoon reads what comes within the patience, which does not count as part of the gap.
 func (c *conn) readSoon(p []byte) (int, error) {
 	c.setReadEnd(arm(c.readEnd, patience))
-	return c.tcp.Read(p)
+	return c.read(p)
 }
 
 func (c *conn) setReadEnd(end time.Time, change bool) {
@@ -197,9 +231,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		c.sendEnd = end
 		c.tcp.SetWriteDeadline(end)
 	}
-	n, err := c.tcp.Write(p)
-	c.wrote += uint64(n)
-	return n, err
+	return c.write(p)
 }
 
 // abort closes the connection from any goroutine: whoever waits on it wakes. The one who owns the conn still closes it.

@@ -27,6 +27,8 @@ type Endpoint struct {
 	idle    []*conn     // guarded by mu; the most recently used last
 	sweeper *time.Timer // guarded by mu; closes what was idle too long; nil: nothing to sweep
 	retired bool        // guarded by mu; the endpoint left its pool, nothing is kept any more
+
+	muxes muxes // connections of HTTP/2
 }
 
 // Addr is where the endpoint listens.
@@ -50,18 +52,27 @@ func (e *Endpoint) isAside() bool {
 	return until != 0 && time.Now().UnixNano() < until
 }
 
-// take returns an idle connection that is still good, the most recently used first, or nil.
-func (e *Endpoint) take() *conn {
+// welcome is told that the endpoint could be connected to: it comes first again.
+func (e *Endpoint) welcome() {
+	if e.aside.Load() != 0 {
+		e.aside.Store(0)
+	}
+}
+
+// take returns an idle connection of a line that is still good, the most recently used first, or nil.
+func (e *Endpoint) take(l line) *conn {
 	for {
 		e.mu.Lock()
-		last := len(e.idle) - 1
-		if last < 0 {
+		i := len(e.idle) - 1
+		for i >= 0 && e.idle[i].line != l {
+			i--
+		}
+		if i < 0 {
 			e.mu.Unlock()
 			return nil
 		}
-		c := e.idle[last]
-		e.idle[last] = nil
-		e.idle = e.idle[:last]
+		c := e.idle[i]
+		e.idle = slices.Delete(e.idle, i, i+1)
 		e.mu.Unlock()
 		if c.quiet() {
 			c.reused = true
@@ -106,6 +117,7 @@ func (e *Endpoint) sweep() {
 
 // retire closes the idle connections and keeps none from now on.
 func (e *Endpoint) retire() {
+	e.muxes.retire()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.retired = true

@@ -3,6 +3,8 @@ package upstream
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net"
 	"net/http"
@@ -92,6 +94,30 @@ func endpoint(t testing.TB, script func(*session)) netip.AddrPort {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return endpointOn(t, l, script)
+}
+
+// secured is an endpoint that speaks TLS.
+func secured(t testing.TB, config *tls.Config, script func(*session)) netip.AddrPort {
+	t.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return endpointOn(t, l, script)
+}
+
+// identity is a certificate for example.com and 127.0.0.1, and who believes in it.
+func identity(t testing.TB) (server *tls.Config, roots *x509.CertPool) {
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	roots = x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	return &tls.Config{Certificates: s.TLS.Certificates}, roots
+}
+
+func endpointOn(t testing.TB, l net.Listener, script func(*session)) netip.AddrPort {
+	t.Helper()
 	done := make(chan struct{})
 	var running sync.WaitGroup
 	var mu sync.Mutex
@@ -239,3 +265,5 @@ func bothVersions(t *testing.T, test func(t *testing.T, version int)) {
 	t.Run("HTTP1", func(t *testing.T) { test(t, 1) })
 	t.Run("HTTP2", func(t *testing.T) { test(t, 2) })
 }
+
+func bufioReader(text string) *bufio.Reader { return bufio.NewReader(strings.NewReader(text)) }

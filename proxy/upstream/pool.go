@@ -139,6 +139,27 @@ func unmapped(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
+// again returns the endpoint that was tried longest ago and is still there, nil when there is none. One that could not be
+// connected to at all is left alone: it would not be another thing a moment later.
+func (p *Pool) again(attempts []proxy.Attempt) *Endpoint {
+	var found *Endpoint
+	oldest := len(attempts)
+	for _, e := range p.members() {
+		last, failed := -1, false
+		for i := range attempts {
+			if attempts[i].Endpoint != e.addr {
+				continue
+			}
+			last = i
+			failed = attempts[i].Reason == proxy.ConnectRefused || attempts[i].Reason == proxy.ConnectFailed
+		}
+		if last >= 0 && last < oldest && !failed {
+			found, oldest = e, last
+		}
+	}
+	return found
+}
+
 // pick chooses the next endpoint for e, nil when there is none that e has not tried.
 func (p *Pool) pick(e *proxy.Exchange) *Endpoint {
 	members := p.members()

@@ -5,3 +5,5 @@ package upstream
 // quiet reports whether an idle connection is still good. Where one cannot look without waiting, no connection is used
 // twice: a stray answer would reach the wrong client.
 func (c *conn) quiet() bool { return false }
+
+func (c *conn) readNow(p []byte) (int, error) { return 0, errDeadline }

@@ -11,9 +11,14 @@ import (
 // appendHead appends the head of the request as the endpoint is to see it.
 func (x *trip) appendHead(b []byte) ([]byte, error) {
 	r := x.r
+	start := len(b)
 	b, err := http1.AppendRequestLine(b, r.Method, x.target, x.host)
 	if err != nil {
 		return b, err
+	}
+	old := x.t.options.HTTP10
+	if old {
+		b[start+len(r.Method)+len(x.target)+len("  HTTP/1.")] = '0'
 	}
 	for name, values := range r.Header {
 		if ofConnection(name) || name == "Host" || name == "Content-Length" || name == "Expect" {
@@ -26,11 +31,13 @@ func (x *trip) appendHead(b []byte) ([]byte, error) {
 	if x.expect {
 		b = http1.AppendField(b, "Expect", "100-continue")
 	}
-	if acceptsTrailers(r.Header) {
+	if !old && acceptsTrailers(r.Header) {
 		b = http1.AppendField(b, "Te", "trailers")
 	}
 	if x.upgrade {
 		b = append(b, "Connection: Upgrade\r\nUpgrade: websocket\r\n"...)
+	} else if x.t.options.Connection != "" {
+		b = http1.AppendField(b, "Connection", x.t.options.Connection)
 	}
 	return http1.AppendEnd(x.appendFraming(b)), nil
 }
@@ -40,7 +47,7 @@ func (x *trip) appendHead(b []byte) ([]byte, error) {
 func (x *trip) appendFraming(b []byte) []byte {
 	r := x.r
 	switch {
-	case x.streamed && r.ContentLength < 0:
+	case x.streamed && x.length < 0:
 		b = append(b, "Transfer-Encoding: chunked\r\n"...)
 		if len(r.Trailer) > 0 {
 			x.trailers = announced(r)
@@ -50,7 +57,7 @@ func (x *trip) appendFraming(b []byte) []byte {
 		}
 		return b
 	case x.streamed || x.small.bytes != nil:
-		return http1.AppendLength(b, r.ContentLength)
+		return http1.AppendLength(b, x.length)
 	case r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch ||
 		len(r.Header["Content-Length"]) > 0:
 		return http1.AppendLength(b, 0)

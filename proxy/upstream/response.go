@@ -17,7 +17,7 @@ func (x *trip) relay(c *conn, a *proxy.Attempt) *fault {
 		// An answer without a type is passed on without one. net/http would guess: data becomes text/html that way.
 		header["Content-Type"] = nil
 	}
-	if x.uploading() && x.r.ProtoMajor == 1 {
+	if x.waits() && x.r.ProtoMajor == 1 {
 		// The rest of the body may never be read, so where the next request begins on the client's connection is
 		// open. In HTTP/2 a stream ends alone.
 		header.Set("Connection", "close")

@@ -3,6 +3,7 @@ package upstream
 import (
 	"bufio"
 	"crypto/sha1"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"net"
@@ -73,7 +74,7 @@ func (x *trip) switchProtocols(c *conn, a *proxy.Attempt) *fault {
 	x.committed, x.hijacked = true, true
 	defer client.Close()
 	x.e.Status = http.StatusSwitchingProtocols
-	t := tunnel{client: client, upstream: c.tcp, idle: x.t.options.TunnelTimeout, stall: x.t.options.SendTimeout}
+	t := tunnel{client: client, upstream: c.stream(), idle: x.t.options.TunnelTimeout, stall: x.t.options.SendTimeout}
 	f := t.run(x.r.Context(), early(buffered.Reader), head, c.reader.Buffered())
 	sent := t.toClient.Load()
 	x.e.Sent += sent
@@ -106,4 +107,7 @@ func early(r *bufio.Reader) []byte {
 // halfCloser is a connection that can end one direction: *net.TCPConn, *tls.Conn.
 type halfCloser interface{ CloseWrite() error }
 
-var _ halfCloser = (*net.TCPConn)(nil)
+var (
+	_ halfCloser = (*net.TCPConn)(nil)
+	_ halfCloser = (*tls.Conn)(nil)
+)

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -29,7 +28,8 @@ type upload struct {
 
 // startUpload begins to send the body over c.
 func (x *trip) startUpload(c *conn) {
-	if x.r.ProtoMajor == 1 {
+	x.touched = true
+	if x.rewinder == nil && x.r.ProtoMajor == 1 {
 		// Without this net/http reads the rest of the body before it writes an answer, and an early answer would
 		// wait for the upload that it is meant to spare the client. Only HTTP/1 needs it; where the writer does
 		// not know it, nothing is read behind our back either.
@@ -54,6 +54,9 @@ func (x *trip) uploading() bool {
 	}
 }
 
+// waits reports whether the client may still be sending a body that nobody will read.
+func (x *trip) waits() bool { return x.rewinder == nil && x.uploading() }
+
 // endUpload stops the upload if it is still going and waits for its end. It reports whether the endpoint got a whole
 // request, so that the connection can carry another.
 func (x *trip) endUpload(c *conn) (whole bool) {
@@ -63,15 +66,30 @@ func (x *trip) endUpload(c *conn) (whole bool) {
 	u := x.upload
 	if x.uploading() {
 		c.abort() // wakes a write
-		if http.NewResponseController(x.w).SetReadDeadline(time.Unix(1, 0)) != nil {
-			x.r.Body.Close()
-		}
+		x.stopBody()
 	}
 	<-u.done
-	if !u.whole && x.r.ProtoMajor == 1 {
-		proxy.Linger(x.w)
+	if !u.whole {
+		x.leaveBody()
 	}
 	return u.whole
+}
+
+// stopBody wakes a read of the body, for good.
+func (x *trip) stopBody() {
+	if x.rewinder != nil {
+		return // which is never waited for
+	}
+	if http.NewResponseController(x.w).SetReadDeadline(time.Unix(1, 0)) != nil {
+		x.r.Body.Close()
+	}
+}
+
+// leaveBody is for a body that was not read to its end.
+func (x *trip) leaveBody() {
+	if x.rewinder == nil && x.r.ProtoMajor == 1 {
+		proxy.Linger(x.w)
+	}
 }
 
 // run sends the body and ends.
@@ -83,7 +101,7 @@ func (u *upload) run() {
 	}()
 	defer func() {
 		if p := recover(); p != nil { // of whoever wrapped the body; it would take the process down
-			u.stop(&fault{http.StatusInternalServerError, proxy.Panic, fmt.Errorf("read body: %v", p)})
+			u.stop(panicked(p))
 		}
 	}()
 	buffer := copyBuffers.Get().(*[copySize]byte)

@@ -2,42 +2,9 @@ package upstream
 
 import (
 	"net/http"
-	"time"
 
 	"sallyport/proxy"
 )
-
-// Options are what a route may say about how its requests are sent. Times are gaps between two signs of life, never
-// totals: a body may take as long as it takes while it moves. Zero means the default, negative no limit.
-type Options struct {
-	ConnectTimeout  time.Duration // to make a connection; default 5 s
-	SendTimeout     time.Duration // between two writes that the endpoint accepts; default 60 s
-	ReadTimeout     time.Duration // until the head of the answer once the request is sent, and between two reads; default 60 s
-	ContinueTimeout time.Duration // how long an upload with Expect: 100-continue waits for the endpoint's word; default 1 s
-	TunnelTimeout   time.Duration // how long an upgraded connection may be silent in both directions; default 1 h
-	Tries           int           // endpoints a request is tried at when connecting fails; default 3. Those that refuse at once do not count
-}
-
-func (o Options) withDefaults() Options {
-	for _, d := range []struct {
-		value *time.Duration
-		usual time.Duration
-	}{
-		{&o.ConnectTimeout, 5 * time.Second},
-		{&o.SendTimeout, 60 * time.Second},
-		{&o.ReadTimeout, 60 * time.Second},
-		{&o.ContinueTimeout, time.Second},
-		{&o.TunnelTimeout, time.Hour},
-	} {
-		if *d.value == 0 {
-			*d.value = d.usual
-		}
-	}
-	if o.Tries == 0 {
-		o.Tries = 3
-	}
-	return o
-}
 
 // New returns the back of a route: it sends requests to the endpoints of pool.
 func New(pool *Pool, o Options) *Transport { return &Transport{pool: pool, options: o.withDefaults()} }
@@ -60,14 +27,21 @@ func (t *Transport) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f = x.send()
 	}
 	x.small.free()
-	if f != nil {
+	switch {
+	case f != nil:
 		x.fail(f)
+	case x.pages != nil:
+		x.servePage()
 	}
 }
 
 // fail tells the client as well as is still possible.
 func (x *trip) fail(f *fault) {
 	if !x.committed {
+		if isGRPC(x.r) && f.status != statusClientClosed {
+			x.failGRPC(f)
+			return
+		}
 		proxy.Fail(x.w, x.r, f.status, f.reason)
 		return
 	}

@@ -1,0 +1,129 @@
+package upstream
+
+import (
+	"net/http"
+	"time"
+
+	"sallyport/proxy"
+)
+
+// carry is an attempt over HTTP/1.
+func (x *trip) carry(endpoint *Endpoint, a *proxy.Attempt, begun time.Time, fresh bool) outcome {
+	c, f := x.connect(endpoint, a, fresh)
+	if f != nil {
+		return outcome{fault: f, safe: true}
+	}
+	if !a.Reused {
+		endpoint.welcome()
+	}
+	return x.exchange(c, endpoint, a, begun)
+}
+
+// connect takes an idle connection, unless fresh, or makes one.
+func (x *trip) connect(endpoint *Endpoint, a *proxy.Attempt, fresh bool) (*conn, *fault) {
+	if !fresh {
+		if c := endpoint.take(x.line); c != nil {
+			a.Reused = true
+			return c, nil
+		}
+	}
+	ctx := x.r.Context()
+	begun := time.Now()
+	c, err := dial(ctx, endpoint.addr, x.t.options.ConnectTimeout)
+	if err == nil && x.line.secure() {
+		err = c.secure(ctx, x.line, "http/1.1", begun, x.t.options.ConnectTimeout)
+	}
+	a.Connect = time.Since(begun)
+	if err != nil {
+		return nil, connectFault(ctx, err)
+	}
+	return c, nil
+}
+
+// exchange sends the request over c and relays the answer, unless something else is to take its place. It disposes of c.
+func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun time.Time) outcome {
+	c.begin(x.r.Context(), x.r.Method, &x.t.options)
+	keep := false
+	defer func() {
+		stayed := c.unwatch()
+		if x.endUpload(c) && keep && stayed && !x.t.options.closes() {
+			endpoint.put(c)
+			return
+		}
+		c.close()
+	}()
+	if f := x.sendHead(c); f != nil {
+		return x.failed(c, f)
+	}
+	if f := x.head(c, a, begun); f != nil {
+		return x.failed(c, f)
+	}
+	status := c.answer.Status
+	switch {
+	case status == http.StatusSwitchingProtocols:
+		return outcome{fault: x.switchProtocols(c, a), sent: true, started: true}
+	case x.movesOn(afterStatus(status), false):
+		keep = x.drop(c)
+		return outcome{again: true}
+	case x.replaces(status):
+		keep = x.drop(c)
+		return outcome{}
+	}
+	if f := x.relay(c, a); f != nil {
+		return outcome{fault: f, sent: true, started: true}
+	}
+	keep = c.reader.Reusable()
+	return outcome{}
+}
+
+// failed is the outcome of an exchange that ended before the head of an answer was read. That nothing of the request can
+// have arrived, where there is a doubt, is asked only about a request that would do harm twice: it takes a while.
+func (x *trip) failed(c *conn, f *fault) outcome {
+	o := outcome{fault: f, sent: true, started: c.reader.Started()}
+	if f.reason == proxy.UpstreamReset && !o.started && !(x.harmless() && x.t.options.Retry.has(RetryOnError)) {
+		o.safe = x.repeatable(true) && c.rejected()
+	}
+	return o
+}
+
+// sendHead writes the head and with it a body that was read before, and begins to send any other.
+func (x *trip) sendHead(c *conn) *fault {
+	out, err := x.appendHead(c.out[:0])
+	if err != nil {
+		return &fault{http.StatusBadRequest, proxy.BadRequest, err}
+	}
+	out = append(out, x.small.bytes...)
+	if cap(out) <= maxKeptHead {
+		c.out = out
+	}
+	if x.streamed && !x.expect {
+		c.sending.Store(true) // before an answer is awaited
+	}
+	if len(out) > maxKeptHead {
+		c.watch() // it may not fit into the socket's buffer
+	}
+	if _, err := c.Write(out); err != nil {
+		return sendFault(x.r.Context(), err)
+	}
+	if x.streamed && !x.expect {
+		x.inviteBody()
+		x.startUpload(c)
+	}
+	return nil
+}
+
+// maxKeptHead is the size of a buffer for request heads that a connection keeps while it is idle.
+const maxKeptHead = 4 << 10
+
+// readFault classifies a failed read of the answer. If the body could not be sent, that came first and is the cause.
+func (x *trip) readFault(err error, late proxy.Reason) *fault {
+	if x.upload != nil {
+		if x.r.Context().Err() != nil {
+			x.upload.settle()
+		}
+		if f := x.upload.fault.Load(); f != nil {
+			return f
+		}
+	}
+	return readFault(x.r.Context(), err, late)
+}
