@@ -25,11 +25,11 @@ demo: ## Serve the built-in demo on this machine
 .PHONY: test
 test: controlplane ## Run every test there is; `go test ./...` is the quick part of it
 	$(GO) test ./...
-	$(GO) test -tags controlplane -timeout 30m ./e2e/cluster
+	$(GO) test -count=1 -tags controlplane -timeout 30m ./e2e/cluster
 
 .PHONY: test-cluster
 test-cluster: controlplane ## Run the tests against a real API server only, with Pods that are played
-	$(GO) test -tags controlplane -timeout 30m ./e2e/cluster
+	$(GO) test -count=1 -tags controlplane -timeout 30m ./e2e/cluster
 
 .PHONY: controlplane
 controlplane: ## Build the Kubernetes that the tests run against; minutes, once for a machine

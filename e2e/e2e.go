@@ -21,16 +21,19 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
 
 const (
-	toolsVariable     = "E2E_TOOLS" // the folder of the built programs
+	toolsVariable     = "E2E_TOOLS"   // the folder of the built programs
+	productVariable   = "E2E_PRODUCT" // what they were built from, see [seeProduct]
 	namespaceVariable = "E2E_NAMESPACE"
 )
 
@@ -49,23 +52,22 @@ func Main(m *testing.M) int {
 		return 2
 	}
 	defer os.RemoveAll(folder)
-	err = errors.Join(build(folder), install(folder, kustomize))
+	root, err := moduleRoot()
+	if err == nil {
+		err = errors.Join(build(root, folder), install(folder, kustomize))
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		return 2
 	}
-	return rerun(folder)
+	return rerun(root, folder)
 }
 
 // kustomize is what `kubectl apply -k` renders with.
 const kustomize = "sigs.k8s.io/kustomize/kustomize/v5@v5.7.1"
 
 // build compiles the command as a release does, into folder.
-func build(folder string) error {
-	root, err := moduleRoot()
-	if err != nil {
-		return err
-	}
+func build(root, folder string) error {
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", folder, "./cmd/sallyport")
 	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -87,7 +89,32 @@ func run(command *exec.Cmd) error {
 }
 
 // Tool is the path of a program that was built for the tests: "sallyport", "kustomize".
-func Tool(name string) string { return filepath.Join(os.Getenv(toolsVariable), name) }
+func Tool(name string) string {
+	seeProduct()
+	return filepath.Join(os.Getenv(toolsVariable), name)
+}
+
+// seeProduct opens every folder of the module. `go test` prints an old result again unless a file has changed that the test
+// itself has opened, or that is in a folder that it has; but it is the compiler, the binary and kustomize that read the product.
+var seeProduct = sync.OnceFunc(func() {
+	for _, path := range filepath.SplitList(os.Getenv(productVariable)) {
+		err := filepath.WalkDir(path, func(string, fs.DirEntry, error) error { return nil })
+		if err != nil {
+			panic("e2e: look at " + path + ": " + err.Error())
+		}
+	}
+})
+
+// product is what lies at the root of the module, but for what is hidden, such as .git, and bin, which is made from the rest.
+func product(root string) (paths []string) {
+	entries, _ := os.ReadDir(root) // it was built a moment ago
+	for _, entry := range entries {
+		if name := entry.Name(); name[0] != '.' && name != "bin" {
+			paths = append(paths, filepath.Join(root, name))
+		}
+	}
+	return paths
+}
 
 func moduleRoot() (string, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
@@ -98,10 +125,11 @@ func moduleRoot() (string, error) {
 }
 
 // rerun runs this test program again, inside the namespace.
-func rerun(tools string) int {
+func rerun(root, tools string) int {
 	self := exec.Command("/proc/self/exe", os.Args[1:]...)
 	self.Args[0] = os.Args[0]
-	self.Env = append(os.Environ(), namespaceVariable+"=1", toolsVariable+"="+tools)
+	self.Env = append(os.Environ(), namespaceVariable+"=1", toolsVariable+"="+tools,
+		productVariable+"="+strings.Join(product(root), string(filepath.ListSeparator)))
 	self.Stdin, self.Stdout, self.Stderr = os.Stdin, os.Stdout, os.Stderr
 	self.SysProcAttr = ownNamespace()
 	err := self.Run()

@@ -17,7 +17,6 @@ import (
 type Target struct {
 	URL       string
 	Endpoints []string // by name, as an [Echo] endpoint gives it; nil: any
-	GetOnly   bool     // no POST
 }
 
 // A Load is clients that ask one request after another until they are stopped: half of them over HTTP/1.1, half over
@@ -26,6 +25,8 @@ type Load struct {
 	stop     chan struct{}
 	done     sync.WaitGroup
 	requests atomic.Int64
+	posts    atomic.Int64
+	answers  [3]atomic.Int64 // by the major version of HTTP
 
 	mu       sync.Mutex
 	failures []string // the first few
@@ -61,7 +62,7 @@ func (l *Load) ask(client *http.Client, seed int, pause time.Duration, targets [
 		case <-time.After(pause):
 		}
 		target := targets[i%len(targets)]
-		if err := l.once(client, target, i%5 == 0 && !target.GetOnly); err != nil {
+		if err := l.once(client, target, i%5 == 0); err != nil {
 			l.fail(fmt.Sprintf("%s: %v", target.URL, err))
 		}
 		l.requests.Add(1)
@@ -82,6 +83,10 @@ func (l *Load) once(client *http.Client, target Target, post bool) error {
 		return err
 	}
 	defer answer.Body.Close()
+	if post {
+		l.posts.Add(1)
+	}
+	l.answers[answer.ProtoMajor].Add(1)
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return fmt.Errorf("%s, then %w", answer.Status, err)
@@ -104,6 +109,10 @@ func (l *Load) fail(failure string) {
 
 // Requests is how many have been made so far.
 func (l *Load) Requests() int64 { return l.requests.Load() }
+
+// Posts is how many of them were a POST, and Answers how many were answered by a major version of HTTP.
+func (l *Load) Posts() int64            { return l.posts.Load() }
+func (l *Load) Answers(major int) int64 { return l.answers[major].Load() }
 
 // More waits until another n requests have been made.
 func (l *Load) More(t testing.TB, n int64) {

@@ -20,7 +20,7 @@ import (
 	"sallyport/controller"
 )
 
-// read are the verbs of an informer. An API server before 1.34 lists what others send at the beginning of a watch.
+// read are the verbs of an informer. It lists where an API server does not stream what there is at the beginning of a watch.
 var read = []string{"list", "watch"}
 
 // Permissions are all that reading asks of the API server, one a kind that is watched.

@@ -84,11 +84,9 @@ func TestFollowersAreLimited(t *testing.T) {
 	v.until("x/a=1", "Secret x/s=1")
 	a.put(naming("b", "1", "r"))
 	v.until("x/a=1", "x/b=1", "Secret x/s=1")
-	log.mu.Lock()
-	if text := log.String(); !strings.Contains(text, "limit=1 unread=1 secret=\"Secret x/r\"") {
+	if text := log.text(); !strings.Contains(text, "limit=1 unread=1 object=\"Secret x/r\"") {
 		t.Errorf("no word of the Secret that is not read in\n%s", text)
 	}
-	log.mu.Unlock()
 	a.remove(naming("a", "1", "s"))
 	v.until("x/b=1", "Secret x/r=1")
 }

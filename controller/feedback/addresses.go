@@ -52,10 +52,18 @@ type answer struct {
 	err  error
 }
 
+// good is how long an answer is used.
+func (a *answer) good() time.Duration {
+	if a.err != nil {
+		return lookSoon
+	}
+	return lookAgain
+}
+
 // ask returns the addresses to publish: the last answer, unless it is about another version of the Service, or about Pods
 // on other nodes, or old.
 func (w *Writer) ask(ctx context.Context, p published, last answer) answer {
-	if p.service == last.of.service && slices.Equal(p.nodes, last.of.nodes) && time.Since(last.at) < lookAgain {
+	if p.service == last.of.service && slices.Equal(p.nodes, last.of.nodes) && time.Since(last.at) < last.good() {
 		return last
 	}
 	a := answer{of: p, at: time.Now()}
@@ -65,6 +73,9 @@ func (w *Writer) ask(ctx context.Context, p published, last answer) answer {
 	}
 	return a
 }
+
+// errMisconfigured is the mistake that nothing says what to publish. Any other error is about the moment.
+var errMisconfigured = errors.New("nothing says which addresses to publish")
 
 // addresses are what is to stand in the status of every Ingress, sorted. None is a valid answer: a load balancer that has
 // no address yet. An error means that they are not known; what stands there stays.
@@ -80,7 +91,7 @@ func (w *Writer) addresses(ctx context.Context, p published) ([]networkingv1.Ing
 		}
 		return w.nodeAddresses(ctx, nodes)
 	case p.service == nil:
-		return nil, fmt.Errorf("there is no Service %s, whose addresses are to be published", o.Service)
+		return nil, fmt.Errorf("%w: there is no Service %s, whose addresses are to be published", errMisconfigured, o.Service)
 	}
 	spec := &p.service.Spec
 	switch {
@@ -124,7 +135,8 @@ func entries(texts []string) []networkingv1.IngressLoadBalancerIngress {
 }
 
 // nodeAddresses are the addresses of nodes: external ones where a node has them, else internal ones. A node that is gone
-// has none.
+// has none. It is an error if there is none at all: the only replica restarts, say. The addresses will be there again in a
+// moment, and whoever reads the status (a DNS controller does) would take an empty list for the truth.
 func (w *Writer) nodeAddresses(ctx context.Context, names []string) ([]networkingv1.IngressLoadBalancerIngress, error) {
 	var all []string
 	for _, name := range names {
@@ -136,6 +148,9 @@ func (w *Writer) nodeAddresses(ctx context.Context, names []string) ([]networkin
 			return nil, fmt.Errorf("read the addresses of a node: %w", err)
 		}
 		all = append(all, w.addressesOf(node)...)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no node is known that runs a ready Pod; what stands there stays")
 	}
 	return entries(all), nil
 }
@@ -159,7 +174,7 @@ func (w *Writer) addressesOf(node *corev1.Node) []string {
 // nodesOfPods are the nodes that run the Pods with the labels of this one.
 func (w *Writer) nodesOfPods(ctx context.Context) ([]string, error) {
 	if w.options.Pod == "" {
-		return nil, errors.New("this process is no Pod, and nothing says which addresses to publish: set --publish-service or --publish-status-address, or --update-status=false")
+		return nil, fmt.Errorf("%w, and this process is no Pod: set --publish-service or --publish-status-address, or --update-status=false", errMisconfigured)
 	}
 	pods := w.core.Pods(w.options.Namespace)
 	self, err := pods.Get(ctx, w.options.Pod, metav1.GetOptions{})

@@ -12,6 +12,21 @@ import (
 	"sallyport/controller"
 )
 
+// edge is the Service whose addresses are published.
+var edge = controller.Key{Namespace: "a", Name: "edge"}
+
+func nodePort() *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge"}, Spec: corev1.ServiceSpec{Type: "NodePort"}}
+}
+
+// onNode is the EndpointSlice of edge with an endpoint on a node, ready or not.
+func onNode(node string, ready bool) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge-1", Labels: map[string]string{discoveryv1.LabelServiceName: "edge"}},
+		Endpoints:  []discoveryv1.Endpoint{{NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
+	}
+}
+
 // show is the addresses that are published for a Service, as texts.
 func show(t *testing.T, w *Writer, p published) []string {
 	t.Helper()
@@ -53,7 +68,7 @@ func TestAddressesOfAService(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			service := &corev1.Service{Spec: test.spec}
 			service.Status.LoadBalancer.Ingress = test.status
-			w := &Writer{options: Options{Service: controller.Key{Namespace: "a", Name: "edge"}}}
+			w := &Writer{options: Options{Service: edge}}
 			if got := show(t, w, published{service: service}); !slices.Equal(got, test.want) {
 				t.Errorf("published is %q, want %q", got, test.want)
 			}
@@ -62,14 +77,14 @@ func TestAddressesOfAService(t *testing.T) {
 }
 
 func TestAddressesOfTheFlagComeFirst(t *testing.T) {
-	w := &Writer{options: Options{Addresses: []string{"b.test", "2001:DB8::1", "b.test"}, Service: controller.Key{Namespace: "a", Name: "edge"}}}
+	w := &Writer{options: Options{Addresses: []string{"b.test", "2001:DB8::1", "b.test"}, Service: edge}}
 	if got, want := show(t, w, published{}), []string{"ip 2001:db8::1 host ", "ip  host b.test"}; !slices.Equal(got, want) {
 		t.Errorf("published is %q, want %q", got, want)
 	}
 }
 
 func TestAMissingServiceIsNotAnEmptyList(t *testing.T) {
-	w := &Writer{options: Options{Service: controller.Key{Namespace: "a", Name: "edge"}}}
+	w := &Writer{options: Options{Service: edge}}
 	if list, err := w.addresses(t.Context(), published{}); err == nil {
 		t.Errorf("published is %v, want an error, so that what is shown stays", list)
 	}
@@ -78,9 +93,8 @@ func TestAMissingServiceIsNotAnEmptyList(t *testing.T) {
 func TestNodesAreThoseOfReadyEndpoints(t *testing.T) {
 	yes, no := true, false
 	one, two, three := "node-1", "node-2", "node-3"
-	key := controller.Key{Namespace: "a", Name: "edge"}
 	var s controller.Snapshot
-	s.Set(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge"}, Spec: corev1.ServiceSpec{Type: "NodePort"}})
+	s.Set(nodePort())
 	s.Set(&discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge-1", Labels: map[string]string{discoveryv1.LabelServiceName: "edge"}},
 		Endpoints: []discoveryv1.Endpoint{
@@ -91,21 +105,16 @@ func TestNodesAreThoseOfReadyEndpoints(t *testing.T) {
 			{},
 		},
 	})
-	if got, want := publishedOf(&s, key).nodes, []string{one, three}; !slices.Equal(got, want) {
+	if got, want := publishedOf(&s, edge).nodes, []string{one, three}; !slices.Equal(got, want) {
 		t.Errorf("nodes are %q, want %q", got, want)
 	}
 }
 
 func TestEndpointsOnAnotherNodeAreTakenWithoutAnUpdate(t *testing.T) {
-	w := &Writer{options: Options{Service: controller.Key{Namespace: "a", Name: "edge"}}, statusy: make(chan struct{}, 1), eventy: make(chan struct{}, 1)}
+	w := &Writer{options: Options{Service: edge}, statusy: make(chan struct{}, 1), eventy: make(chan struct{}, 1)}
 	var s controller.Snapshot
-	s.Set(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge"}, Spec: corev1.ServiceSpec{Type: "NodePort"}})
-	on := func(node string) {
-		s.Set(&discoveryv1.EndpointSlice{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge-1", Labels: map[string]string{discoveryv1.LabelServiceName: "edge"}},
-			Endpoints:  []discoveryv1.Endpoint{{NodeName: &node}},
-		})
-	}
+	s.Set(nodePort())
+	on := func(node string) { s.Set(onNode(node, true)) }
 	served := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web"}}
 	on("node-1")
 	w.UpdateEndpoints(&s)

@@ -20,9 +20,10 @@
 //
 // # Events
 //
-// A problem is one Event of events.k8s.io on the object it is about, for each generation of the object; so is the first time
-// that an Ingress is served. The name of an Event is made of what it says, so that a replica that starts to lead repeats
-// nothing: it counts another sighting. See events.go.
+// A problem is one Event of events.k8s.io on the object it is about, and so is the first time that an Ingress is served. A
+// problem that comes back, or that outlives a change of its object, is another sighting in the series of its Event. The name
+// of an Event is made of what it says, so that a replica that starts to lead repeats nothing. See book.go for what is told
+// first, and events.go.
 //
 // # What it does not do
 //
@@ -100,10 +101,17 @@ type Writer struct {
 	statusy chan struct{}         // has room for one: there is another state for the status of Ingresses
 	eventy  chan struct{}         // the same for Events
 
-	mu        sync.Mutex                                // guards what follows
-	left      time.Time                                 // when this replica stopped to lead because it leaves; zero: it did not lead then
-	published []networkingv1.IngressLoadBalancerIngress // what it last wrote while it led
+	eventFailure string // the last one that was logged; for the goroutine that writes Events
+
+	mu        sync.Mutex                                 // guards what follows
+	left      time.Time                                  // when this replica stopped to lead because it leaves; zero: it did not lead then
+	shown     *[]networkingv1.IngressLoadBalancerIngress // what this replica, or the leader before it, has published; nil: not known
+	contested []*networkingv1.Ingress                    // whose owners are to be told
 }
+
+// answerWithin is how long the API server has for one answer. It asks for the rest of its time when it is busy; one that says
+// nothing may not hold up what comes next.
+const answerWithin = 10 * time.Second
 
 // New prepares to write. It asks nothing of the API server yet.
 func New(o Options) (*Writer, error) {
@@ -117,15 +125,17 @@ func New(o Options) (*Writer, error) {
 	if w.log == nil {
 		w.log = slog.Default()
 	}
-	client, err := rest.HTTPClientFor(o.Config)
+	config := rest.CopyConfig(o.Config)
+	config.Timeout = answerWithin
+	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("prepare to write to the cluster: %w", err)
 	}
 	var problems [4]error
-	w.core, problems[0] = coreclient.NewForConfigAndClient(o.Config, client)
-	w.ingresses, problems[1] = networkingclient.NewForConfigAndClient(o.Config, client)
-	w.events, problems[2] = eventsclient.NewForConfigAndClient(o.Config, client)
-	w.leases, problems[3] = coordinationclient.NewForConfigAndClient(o.Config, client)
+	w.core, problems[0] = coreclient.NewForConfigAndClient(config, client)
+	w.ingresses, problems[1] = networkingclient.NewForConfigAndClient(config, client)
+	w.events, problems[2] = eventsclient.NewForConfigAndClient(config, client)
+	w.leases, problems[3] = coordinationclient.NewForConfigAndClient(config, client)
 	if err := errors.Join(problems[:]...); err != nil {
 		return nil, fmt.Errorf("prepare to write to the cluster: %w", err)
 	}
@@ -135,7 +145,7 @@ func New(o Options) (*Writer, error) {
 // A state is what there is to tell after one build.
 type state struct {
 	served  []*networkingv1.Ingress
-	notices map[notice]struct{}
+	notices map[notice]int64 // with the generation of the object
 	service published
 }
 

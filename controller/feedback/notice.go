@@ -30,20 +30,22 @@ const (
 	longestNote = 1024 // of an Event, in bytes; events.k8s.io/v1
 )
 
-// A notice is something to tell about one version of one object. Equal notices are one Event.
+// A notice is something to tell about one object. Equal notices are one Event, however often they come and go: an API server
+// lets the series of an Event grow, and nothing else of it change. Notices of one object that differ in their words alone
+// are therefore Events of their own, so the words may not hold what flaps, such as a count.
 type notice struct {
-	object     controller.Ref
-	uid        types.UID
-	generation int64  // of the object; 0 for kinds that count none
-	kind       string // "Normal" or "Warning"
-	reason     string
-	note       string
+	object controller.Ref
+	uid    types.UID
+	kind   string // "Normal" or "Warning"
+	reason string
+	field  string // empty: the whole object
+	note   string // begins with the field
 }
 
-// noticesOf are the problems whose objects are in a snapshot. A problem with a flag, or with an object that does not exist,
-// has nobody to be told to but the log.
-func noticesOf(s *controller.Snapshot, problems []controller.Problem) map[notice]struct{} {
-	all := make(map[notice]struct{}, len(problems))
+// noticesOf are the problems whose objects are in a snapshot, with the generation of the object, 0 for kinds that count none.
+// A problem with a flag, or with an object that does not exist, has nobody to be told to but the log.
+func noticesOf(s *controller.Snapshot, problems []controller.Problem) map[notice]int64 {
+	all := make(map[notice]int64, len(problems))
 	for _, p := range problems {
 		object := s.Object(p.Object)
 		if object == nil {
@@ -53,7 +55,9 @@ func noticesOf(s *controller.Snapshot, problems []controller.Problem) map[notice
 		if p.Field != "" {
 			note = p.Field + ": " + p.Message
 		}
-		all[noticeOf(p.Object, object, corev1.EventTypeWarning, p.Reason, note)] = struct{}{}
+		n := noticeOf(p.Object, object, corev1.EventTypeWarning, p.Reason, note)
+		n.field = p.Field
+		all[n] = object.GetGeneration()
 	}
 	return all
 }
@@ -70,13 +74,21 @@ func servedNotice(ingress *networkingv1.Ingress) notice {
 	if len(hosts) > 0 {
 		note = "Requests are served for " + strings.Join(hosts, ", ")
 	}
-	n := noticeOf(controller.Ref{Kind: "Ingress", Namespace: ingress.Namespace, Name: ingress.Name}, ingress, corev1.EventTypeNormal, ReasonServed, note)
-	n.generation = 0 // once in the life of an Ingress
-	return n
+	return noticeOf(ingressRef(ingress), ingress, corev1.EventTypeNormal, ReasonServed, note)
+}
+
+// contestedNotice says that another controller keeps writing the status of an Ingress, which only people can settle.
+func contestedNotice(ingress *networkingv1.Ingress) notice {
+	return noticeOf(ingressRef(ingress), ingress, corev1.EventTypeWarning, ReasonStatusContested,
+		"status.loadBalancer: another controller keeps writing it; let only one of them write the status of this class, with --update-status=false here or its like there")
+}
+
+func ingressRef(ingress *networkingv1.Ingress) controller.Ref {
+	return controller.Ref{Kind: "Ingress", Namespace: ingress.Namespace, Name: ingress.Name}
 }
 
 func noticeOf(ref controller.Ref, object metav1.Object, kind, reason, note string) notice {
-	return notice{object: ref, uid: object.GetUID(), generation: object.GetGeneration(), kind: kind, reason: reason, note: shorten(note)}
+	return notice{object: ref, uid: object.GetUID(), kind: kind, reason: reason, note: shorten(note)}
 }
 
 // shorten cuts a note that an Event has no room for, between two characters.
@@ -91,12 +103,18 @@ func shorten(note string) string {
 	return note[:end] + "…"
 }
 
-// name is the same whichever replica tells it: who tells it a second time learns that it is told.
+// name is the same whichever replica tells it, and however often: who tells it again learns that it has been told.
 func (n *notice) name() string {
+	note := n.note
+	if n.reason == ReasonServed {
+		note = "" // once in the life of an Ingress, whatever hosts it has by then
+	}
 	hash := fnv.New64a()
-	fmt.Fprintf(hash, "%s\x00%d\x00%s\x00%s", n.uid, n.generation, n.reason, n.note)
+	fmt.Fprintf(hash, "%s\x00%s\x00%s\x00%s", n.uid, n.reason, n.field, note)
 	suffix := fmt.Sprintf(".%016x", hash.Sum64())
-	return n.object.Name[:min(len(n.object.Name), longestName-len(suffix))] + suffix
+	start := n.object.Name[:min(len(n.object.Name), longestName-len(suffix))]
+	// Each part between two dots ends with a letter or a digit.
+	return strings.TrimRight(start, "-.") + suffix
 }
 
 // namespace is that of the object; Events about objects without one are in default.

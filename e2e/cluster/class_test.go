@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"sallyport/e2e"
@@ -17,6 +18,7 @@ func TestIngressesAreChosen(t *testing.T) {
 	c := cluster.Start(t)
 	t.Run("AnIngressFollowsItsClass", func(t *testing.T) { testIngressFollowsItsClass(t, c) })
 	t.Run("NamespacesChoose", func(t *testing.T) { testNamespacesChooseIngresses(t, c) })
+	t.Run("WithoutPermissionToReadClasses", func(t *testing.T) { testClassesMayNotBeRead(t, c) })
 	t.Run("EveryWayToNameAClass", func(t *testing.T) { testEveryWayToNameAClass(t, c) })
 }
 
@@ -70,6 +72,35 @@ func testIngressFollowsItsClass(t *testing.T, c *cluster.Cluster) {
 		s.Expect(t, "http://"+marker+"/", cluster.Served("web"))
 		s.Check(t, "http://class.test/", change.want)
 	}
+}
+
+// testClassesMayNotBeRead takes the permission to read IngressClasses away: the annotation works, and a field beside it is
+// ignored; one alone makes an Ingress nobody's. With the permission everything is as ever.
+func testClassesMayNotBeRead(t *testing.T, c *cluster.Cluster) {
+	c.Apply(t, app("web", 1)+class("foreign", "example.com/other")+
+		ingress("unread-field", ours, "rules:", rule("unread-field.test", "/", "Prefix", "web"))+
+		ingress("unread-annotation", "", "rules:", rule("unread-annotation.test", "/", "Prefix", "web"))+
+		ingress("unread-both", "foreign", "rules:", rule("unread-both.test", "/", "Prefix", "web")))
+	for _, name := range []string{"unread-annotation", "unread-both"} {
+		c.Kubectl(t, "annotate", "ingress", name, "kubernetes.io/ingress.class=sallyport")
+	}
+	r := readRoles(t, c)
+	unread := slices.IndexFunc(r.grants, func(g grant) bool { return g.resource == "ingressclasses" && g.verb == "list" })
+	watched := slices.IndexFunc(r.grants, func(g grant) bool { return g.resource == "ingressclasses" && g.verb == "watch" })
+	r.without(t, c, unread, watched)
+	restore := sync.OnceFunc(func() { r.restore(t, c) })
+	defer restore()
+	s := c.Sallyport(t, "--update-status=false")
+	s.Expect(t, "http://unread-annotation.test/", cluster.Served("web"))
+	s.Check(t, "http://unread-both.test/", cluster.Served("web"))
+	s.Check(t, "http://unread-field.test/", noRoute)
+	if !strings.Contains(s.Log(), "serving without IngressClasses") {
+		t.Error("the log does not say that classes may not be read")
+	}
+	restore()
+	s.Expect(t, "http://unread-field.test/", cluster.Served("web"))
+	s.Expect(t, "http://unread-both.test/", noRoute)
+	s.Check(t, "http://unread-annotation.test/", cluster.Served("web"))
 }
 
 // testEveryWayToNameAClass has an Ingress for each way and asks replicas with different flags, all of them in one cluster,

@@ -58,7 +58,9 @@ var brokenIngresses = []struct{ name, manifest, reason, note string }{
 	{"bad-annotation", annotated("bad-annotation", "nginx.ingress.kubernetes.io/ssl-redirect", "perhaps"), "BadAnnotation", `"perhaps"`},
 	{"unknown-annotation", annotated("unknown-annotation", "nginx.ingress.kubernetes.io/ssl-redirekt", "true"), "UnknownAnnotation", "ssl-redirect"},
 	{"unsupported-annotation", annotated("unsupported-annotation", "nginx.ingress.kubernetes.io/auth-url", "http://auth.test/"), "UnsupportedAnnotation", "auth-url"},
-	{"unsupported-regex", annotated("unsupported-regex", "nginx.ingress.kubernetes.io/use-regex", "true"), "UnsupportedAnnotation", "use-regex"},
+	{"bad-regex", strings.Replace(annotated("bad-regex", "nginx.ingress.kubernetes.io/use-regex", "true"), "{path: /, pathType: Prefix", `{path: "/a(b", pathType: ImplementationSpecific`, 1), "InvalidValue", "/a(b"},
+	{"bad-certificate", ingress("bad-certificate", ours, "tls: [{hosts: [bad-certificate.test], secretName: garbage}]", "rules:", rule("bad-certificate.test", "/", "Prefix", "web")), "BadCertificate", `"garbage"`},
+	{"other-host", ingress("other-host", ours, "tls: [{hosts: [other-host.test], secretName: certificate}]", "rules:", rule("other-host.test", "/", "Prefix", "web")), "HostNotCovered", `"other-host.test"`},
 }
 
 // annotated is an Ingress of ours with an annotation.
@@ -75,6 +77,8 @@ func TestEveryMistakeIsAnEventWithinASecond(t *testing.T) {
 	c.Kubectl(t, "create", "namespace", "elsewhere")
 	c.Kubectl(t, "create", "service", "clusterip", "away", "--tcp=80:80", "--namespace=elsewhere")
 	c.Kubectl(t, "create", "secret", "generic", "elsewhere", "--namespace=elsewhere", "--from-literal=a=b")
+	c.Kubectl(t, "create", "secret", "generic", "garbage", "--type=kubernetes.io/tls", "--from-literal=tls.crt=a", "--from-literal=tls.key=b")
+	c.Apply(t, c.Secret(t, "certificate", "covered.test"))
 	s := c.Sallyport(t, "--publish-status-address=192.0.2.7")
 	s.Expect(t, "http://web.test/", cluster.Served("web"))
 	expectEvent(t, c, "web", "Served", "web.test")
@@ -100,6 +104,14 @@ func TestEveryMistakeIsAnEventWithinASecond(t *testing.T) {
 		}
 		load.More(t, 20)
 	}
+	// A class that does not exist may be one that another controller knows: that Ingress is none of ours, to tell of or to write.
+	c.Apply(t, ingress("missing-class", "missing", "rules:", rule("missing-class.test", "/", "Prefix", "web")))
+	c.Apply(t, ingress("marker", ours, "rules:", rule("marker.test", "/", "Prefix", "missing")))
+	events.next(t, "marker", "ServiceNotFound")
+	if events := eventsOn(t, c, "missing-class", "UnknownIngressClass"); len(events) != 0 || statusOf(t, c, "missing-class") != "" {
+		t.Errorf("an Ingress of a class that does not exist has Events %v and the status %q", events, statusOf(t, c, "missing-class"))
+	}
+	s.Check(t, "http://missing-class.test/", noRoute)
 	load.Stop(t, int64(20*len(brokenIngresses)))
 	for _, broken := range brokenIngresses {
 		if n := len(eventsOn(t, c, broken.name, broken.reason)); n != 1 {

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -38,7 +39,9 @@ type pod struct {
 	*corev1.Pod
 	address netip.Addr
 	deleted chan struct{}
-	delete  func() // closes deleted, once
+	delete  func()      // closes deleted, once
+	ending  atomic.Bool // every answer is the last on its connection
+	doors   []*door
 	servers []*http.Server
 	serving sync.WaitGroup
 }
@@ -88,19 +91,28 @@ func (p *pod) listen() error {
 			server := &http.Server{Handler: p.echo(name), ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols)}
 			server.Protocols.SetHTTP1(true)
 			server.Protocols.SetUnencryptedHTTP2(true)
-			p.servers = append(p.servers, server)
-			p.serving.Go(func() { server.Serve(listener) })
+			d := newDoor(listener.(*net.TCPListener))
+			p.doors, p.servers = append(p.doors, d), append(p.servers, server)
+			p.serving.Go(func() { server.Serve(d) })
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// lastAnswers is the time that a program takes, when it ends, for requests that it has begun to answer.
+// lastAnswers is the time that a program takes, when it ends, for connections that it has.
 const lastAnswers = time.Second
 
-// close refuses connections from now on, closes those that are idle, and lets the others end soon, as a program does that
-// ends.
+// close refuses connections from now on, and lets those that are there end: what is asked on them for a while yet is answered,
+// each with the word that it was the last. A program does well to end so: one that closes a connection which is idle cannot
+// know whether a request is on its way there, and whoever sent it cannot know whether it was acted upon.
 func (p *pod) close() {
+	p.ending.Store(true)
+	for _, d := range p.doors {
+		d.refuse()
+	}
+	if len(p.doors) > 0 {
+		<-time.After(lastAnswers)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), lastAnswers)
 	defer cancel()
 	for _, server := range p.servers {
@@ -108,11 +120,15 @@ func (p *pod) close() {
 		server.Close()
 	}
 	p.serving.Wait()
+	p.doors, p.servers = nil, nil
 }
 
 func (p *pod) echo(port string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Endpoint", p.Name)
+		if p.ending.Load() {
+			w.Header().Set("Connection", "close")
+		}
 		if r.Header.Get("Upgrade") == "websocket" {
 			echoMessages(w, r)
 			return

@@ -62,12 +62,14 @@ func TestAnotherReplicaGoesOnWhenTheLeaderIsKilled(t *testing.T) {
 	killed := time.Now()
 	c.Apply(t, ingress("later", ours, "rules:", rule("later.test", "/", "Prefix", "absent")))
 	expectStatus(t, c, "later", "192.0.2.7")
-	took := time.Since(killed)
+	status := time.Since(killed)
 	expectEvent(t, c, "later", "ServiceNotFound", "absent")
-	t.Logf("the status went on %v after the leader was killed", took.Round(time.Millisecond))
-	// The Lease ends a TTL after it was renewed last, and is looked at every 2/15 of a TTL, with a jitter.
-	if most := ttl + ttl/2; took > most {
-		t.Errorf("the status went on after %v, want within %v: the time of the Lease and that of noticing it", took, most)
+	event := time.Since(killed)
+	t.Logf("the status went on %v after the leader was killed, Events %v after it", status.Round(time.Millisecond), event.Round(time.Millisecond))
+	// The Lease ends a TTL after its last renewal was seen, and is looked at every fifteenth of a TTL with a jitter: the last
+	// renewal, and that it has ended, are each seen 2.2 of that late at most. Then there is the write itself.
+	if most := ttl + ttl*44/150 + time.Second; status > most || event > most {
+		t.Errorf("the status went on after %v and Events after %v, want within %v: the time of the Lease and that of noticing it", status, event, most)
 	}
 	e2e.Eventually(t, "the new leader counts another sighting of what was told before", func() error {
 		events := eventsOn(t, c, "broken", "ServiceNotFound")
@@ -91,6 +93,50 @@ func TestAnotherReplicaGoesOnWhenTheLeaderIsKilled(t *testing.T) {
 		t.Errorf("a replica has left that was not the last, and the status is %q", got)
 	}
 	leaderOf(t, third)
+}
+
+// TestALeaderWithoutAnAPIServerStopsInTime has the API server say nothing to the leader alone: another replica leads within
+// the time of the Lease, and never do both. The first goes on serving what it knows, and catches up when it is answered again.
+func TestALeaderWithoutAnAPIServerStopsInTime(t *testing.T) {
+	c := cluster.Start(t)
+	c.Apply(t, app("web", 1)+ingress("web", ours, "rules:", rule("web.test", "/", "Prefix", "web")))
+	const ttl = 6 * time.Second
+	flags := []string{"--publish-status-address=192.0.2.7", "--election-ttl=" + ttl.String(), "--drain-delay=0"}
+	gate := c.Gate(t)
+	gate.Delay(50 * time.Millisecond) // slow, to begin with
+	first := c.LaunchVia(t, gate, flags...)
+	first.WaitReady(t)
+	leaderOf(t, first)
+	expectStatus(t, c, "web", "192.0.2.7")
+	second := c.Sallyport(t, flags...)
+	first.Expect(t, "http://web.test/", cluster.Served("web"))
+
+	gate.Freeze()
+	frozen := time.Now()
+	e2e.Eventually(t, "the other replica leads", func() error {
+		// Asked in this order: the first stops before the second starts.
+		if now := second.Metric(t, leading); now != 1 {
+			return errors.New("it does not")
+		}
+		if first.Metric(t, leading) == 1 {
+			t.Fatal("both lead")
+		}
+		return nil
+	})
+	if took, most := time.Since(frozen), ttl+ttl*44/150+time.Second; took > most {
+		t.Errorf("the other replica leads after %v, want within %v", took, most)
+	}
+	c.Apply(t, ingress("later", ours, "rules:", rule("later.test", "/", "Prefix", "web")))
+	expectStatus(t, c, "later", "192.0.2.7")
+	first.Check(t, "http://web.test/", cluster.Served("web"))
+	if err := first.Ready(); err != nil {
+		t.Errorf("readiness is lost without an API server: %v", err)
+	}
+	gate.Thaw()
+	first.Expect(t, "http://later.test/", cluster.Served("web"))
+	if now := first.Metric(t, leading); now != 0 {
+		t.Error("the first leads again, although the second does")
+	}
 }
 
 // TestRollingTheControllerLosesNoRequest replaces every replica by a new one, under load through a balancer that goes by

@@ -40,12 +40,23 @@ func (c *Cluster) Next() string { return fmt.Sprintf("sallyport-%d", c.replicas+
 // gives it, is away.
 func (c *Cluster) Launch(t testing.TB, flags ...string) *Sallyport {
 	t.Helper()
+	return c.launch(t, c.server, flags)
+}
+
+// LaunchVia is Launch of a replica that reaches the API server through a gate.
+func (c *Cluster) LaunchVia(t testing.TB, gate *Gate, flags ...string) *Sallyport {
+	t.Helper()
+	return c.launch(t, gate.url, flags)
+}
+
+func (c *Cluster) launch(t testing.TB, server string, flags []string) *Sallyport {
+	t.Helper()
 	user := c.Next()
 	c.replicas++
 	if c.token == "" {
 		c.token = strings.TrimSpace(c.Kubectl(t, "create", "token", "sallyport", "--namespace="+Namespace))
 	}
-	writeKubeconfig(t, c.kubeconfig(user), kubeconfig{server: c.server, authority: filepath.Join(c.folder, "ca.crt"), token: c.token})
+	writeKubeconfig(t, c.kubeconfig(user), kubeconfig{server: server, authority: filepath.Join(c.folder, "ca.crt"), token: c.token})
 	process := e2e.LaunchIn(t, []string{"POD_NAMESPACE=" + Namespace, "POD_NAME=" + user},
 		append([]string{"--kubeconfig=" + c.kubeconfig(user), "--access-log=off"}, flags...)...)
 	s := &Sallyport{Process: process, Name: user, client: process.Client(nil)}
@@ -107,7 +118,7 @@ func (s *Sallyport) Expect(t testing.TB, url string, want Want) {
 	e2e.Eventually(t, "GET "+url+" is answered as wanted", func() error {
 		err := s.check(url, want)
 		if err != nil {
-			s.client.CloseIdleConnections() // a certificate that has come since is shown to new connections only
+			s.CloseIdleConnections() // a certificate that has come since is shown to new connections only
 		}
 		return err
 	})
@@ -128,3 +139,6 @@ func (s *Sallyport) check(url string, want Want) error {
 	}
 	return want(answer)
 }
+
+// CloseIdleConnections has the next request use a new connection.
+func (s *Sallyport) CloseIdleConnections() { s.client.CloseIdleConnections() }

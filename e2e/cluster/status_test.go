@@ -78,8 +78,23 @@ func TestStatusIsWrittenRestoredAndTakenAway(t *testing.T) {
 	c.Apply(t, ingress("later", ours, "rules:", rule("later.test", "/", "Prefix", "web")))
 	expectStatus(t, c, "later", published)
 
+	// One that moves to another controller's class keeps what it has until that writes it, and what that writes from then on.
+	c.Apply(t, ingress("moves", ours, "rules:", rule("moves.test", "/", "Prefix", "web")))
+	expectStatus(t, c, "moves", published)
+	c.Apply(t, ingress("moves", "foreign", "rules:", rule("moves.test", "/", "Prefix", "web")))
+	s.Expect(t, "http://moves.test/", noRoute)
+	if got := statusOf(t, c, "moves"); got != published {
+		t.Errorf("an Ingress that is another controller's now shows %q, want nothing to have been written", got)
+	}
+	setStatus(t, c, "moves", "203.0.113.8")
+	setStatus(t, c, "other", "203.0.113.1")
+	expectStatus(t, c, "other", published) // so the other change has been seen too
+
 	s.Terminate()
 	<-s.Exited()
+	if got := statusOf(t, c, "moves"); got != "203.0.113.8" {
+		t.Errorf("an Ingress that has moved to another controller's class shows %q, want what that wrote", got)
+	}
 	for _, name := range []string{"web", "other", "later"} {
 		if got := statusOf(t, c, name); got != "" {
 			t.Errorf("the last replica has left, and Ingress %s still shows %q", name, got)
@@ -145,6 +160,29 @@ func TestStatusFollowsTheService(t *testing.T) {
 	if got := statusOf(t, c, "web"); got != "edge.example.org" {
 		t.Errorf("without the Service the status is %q, want it to stay", got)
 	}
+}
+
+// TestStatusOutlivesTheOnlyPod publishes the node of the only Pod of a Service, which is replaced: for a moment there is none.
+func TestStatusOutlivesTheOnlyPod(t *testing.T) {
+	c := cluster.Start(t)
+	servedAndForeign(t, c)
+	c.Apply(t, app("edge", 1)+"---\napiVersion: v1\nkind: Service\nmetadata: {name: edge}\nspec: {type: NodePort, selector: {app: edge}, ports: [{name: http, port: 80, targetPort: http}]}\n")
+	s := c.Sallyport(t, "--publish-service=default/edge")
+	expectStatus(t, c, "web", "198.51.100.10")
+	c.Kubectl(t, "scale", "deployment/edge", "--replicas=0")
+	e2e.Eventually(t, "the log says that no node is known", func() error {
+		if !strings.Contains(s.Log(), "no node is known") {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	if got := statusOf(t, c, "web"); got != "198.51.100.10" {
+		t.Errorf("while no Pod is ready the status is %q, want it to stay", got)
+	}
+	c.Kubectl(t, "delete", "ingress", "other")
+	c.Apply(t, ingress("other", ours, "rules:", rule("other.test", "/", "Prefix", "web")))
+	c.Kubectl(t, "scale", "deployment/edge", "--replicas=1")
+	expectStatus(t, c, "other", "198.51.100.10") // it is known again
 }
 
 // TestStatusShowsTheNodesOfThePods publishes what is left when no flag says what to publish.
