@@ -12,6 +12,12 @@ require (
 )
 
 require (
+	github.com/GehirnInc/crypt v0.0.0-20230320061759-8cc1b52080c5 // indirect
+	github.com/tg123/go-htpasswd v1.2.5 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+)
+
+require (
 	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/tools v0.52.0
 )

@@ -74,6 +74,7 @@ func NewBuilder(o Options) *Builder {
 		byHost:       make(map[string]*tls.Certificate),
 	}
 	if key := o.DefaultBackend; key != (Key{}) {
+		b.options.Settings.DefaultBackend = b.unrouted.live
 		b.catchAll = &draft{
 			match: router.Match{Path: "/", Type: router.Prefix},
 			info:  proxy.RouteInfo{Namespace: key.Namespace, Service: key.Name, Path: "/"},

@@ -129,6 +129,14 @@ type defaultBackend struct {
 	transport *upstream.Transport
 }
 
+// live is the default backend while it has endpoints, else nil.
+func (u *unrouted) live() *feature.Backend {
+	if b := u.backend.Load(); b != nil && b.pool.Len() > 0 {
+		return &feature.Backend{Handler: b.transport, Pool: b.pool}
+	}
+	return nil
+}
+
 func (u *unrouted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if b := u.backend.Load(); b != nil && b.pool.Len() > 0 {
 		b.transport.ServeHTTP(w, r)

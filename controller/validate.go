@@ -44,6 +44,7 @@ func checkHost(host string) string {
 // checkPath returns the path as it is compared and the type it is compared by. A path with a problem of severity Error
 // and not usable is to be set aside.
 func (t *translation) checkPath(p *networkingv1.HTTPIngressPath, field string) (path string, kind router.PathType, usable bool) {
+	const notServed = "the path is not served; a shorter path of the host may take its requests"
 	declared := networkingv1.PathTypeImplementationSpecific
 	if p.PathType == nil {
 		t.problem(Error, ReasonInvalid, field+".pathType", "is missing, and an API server refuses the Ingress without it; Prefix, Exact or ImplementationSpecific is expected; it is served as Prefix")
@@ -56,7 +57,7 @@ func (t *translation) checkPath(p *networkingv1.HTTPIngressPath, field string) (
 	case networkingv1.PathTypePrefix, networkingv1.PathTypeImplementationSpecific:
 		kind = router.Prefix // there is no third type here: reference A1
 	default:
-		t.problem(Error, ReasonInvalid, field+".pathType", "%q is not a path type; Prefix, Exact or ImplementationSpecific is expected; the path is not served", declared)
+		t.problem(Error, ReasonInvalid, field+".pathType", "%q is not a path type; Prefix, Exact or ImplementationSpecific is expected; "+notServed, declared)
 		return "", 0, false
 	}
 	specific := declared == networkingv1.PathTypeImplementationSpecific
@@ -68,7 +69,7 @@ func (t *translation) checkPath(p *networkingv1.HTTPIngressPath, field string) (
 		}
 	}
 	if message := checkPathText(path, specific); message != "" {
-		t.problem(Error, ReasonInvalid, field+".path", "%q %s; the path is not served", path, message)
+		t.problem(Error, ReasonInvalid, field+".path", "%q %s; "+notServed, path, message)
 		return "", 0, false
 	}
 	if decoded, ok := percentDecoded(path); ok {
@@ -100,45 +101,56 @@ func checkPathText(path string, specific bool) string {
 	return ""
 }
 
-// checkBackend reports everything that keeps a backend from being used, and says whether it can be.
+// checkBackend reports everything that keeps a backend from being used, with what becomes of its requests then, and says
+// whether it can be.
 func (t *translation) checkBackend(b *networkingv1.IngressBackend, field string) bool {
+	fate := "its requests are answered 503"
+	if field == "spec.defaultBackend" {
+		fate = "the Ingress is served as if it had none"
+	}
 	switch {
 	case b.Resource != nil && b.Service != nil:
-		t.problem(Error, ReasonInvalid, field, "names both a service and a resource; one of them is expected")
+		t.problem(Error, ReasonInvalid, field, "names both a service and a resource; one of them is expected; %s", fate)
 		return false
 	case b.Resource != nil:
 		t.problem(Error, ReasonUnsupportedBackend, field+".resource", "%s %q: resources as backends are not supported; a service is expected; its requests are answered 404", b.Resource.Kind, b.Resource.Name)
 		return true
 	case b.Service == nil:
-		t.problem(Error, ReasonMissingBackend, field, "names no service; service.name and service.port are expected")
+		t.problem(Error, ReasonMissingBackend, field, "names no service; service.name and service.port are expected; %s", fate)
 		return false
 	}
-	return t.checkServiceBackend(b.Service, field+".service")
+	named := t.checkServiceName(b.Service.Name, field+".service.name", fate)
+	return t.checkServicePort(b.Service.Port, field+".service.port", fate) && named
 }
 
-func (t *translation) checkServiceBackend(b *networkingv1.IngressServiceBackend, field string) bool {
-	before := len(t.problems)
+func (t *translation) checkServiceName(name, field, fate string) bool {
 	switch {
-	case b.Name == "":
-		t.problem(Error, ReasonMissingBackend, field+".name", "is missing; the name of a Service is expected")
-	case len(validation.IsDNS1123Label(b.Name)) > 0:
-		t.problem(Error, ReasonInvalid, field+".name", "%q is not the name of a Service in the Ingress's namespace; lower-case letters, digits and '-' are expected", b.Name)
+	case name == "":
+		t.problem(Error, ReasonMissingBackend, field, "is missing; the name of a Service is expected; %s", fate)
+	case len(validation.IsDNS1123Label(name)) > 0:
+		t.problem(Error, ReasonInvalid, field, "%q is not the name of a Service in the Ingress's namespace; lower-case letters, digits and '-' are expected; %s", name, fate)
+	default:
+		return true
 	}
-	switch port := b.Port; {
+	return false
+}
+
+func (t *translation) checkServicePort(port networkingv1.ServiceBackendPort, field, fate string) bool {
+	switch {
 	case port.Name != "" && port.Number != 0:
-		t.problem(Error, ReasonInvalid, field+".port", "has both a name, %q, and a number, %d; one of them is expected", port.Name, port.Number)
+		t.problem(Error, ReasonInvalid, field, "has both a name, %q, and a number, %d; one of them is expected; %s", port.Name, port.Number, fate)
 	case port.Name == "" && port.Number == 0:
-		t.problem(Error, ReasonMissingBackend, field+".port", "is missing; the number or name of a port of the Service is expected")
-	case port.Name != "":
-		if isNumber(port.Name) {
-			t.problem(Error, ReasonInvalid, field+".port.name", "%q is a number; write number: %s", port.Name, port.Name)
-		} else if len(validation.IsValidPortName(port.Name)) > 0 {
-			t.problem(Error, ReasonInvalid, field+".port.name", "%q is not the name of a port; at most 15 lower-case letters, digits and '-' are expected", port.Name)
-		}
-	case port.Number < 1 || port.Number > 65535:
-		t.problem(Error, ReasonInvalid, field+".port.number", "%d is not a port; 1 to 65535 is expected", port.Number)
+		t.problem(Error, ReasonMissingBackend, field, "is missing; the number or name of a port of the Service is expected; %s", fate)
+	case isNumber(port.Name):
+		t.problem(Error, ReasonInvalid, field+".name", "%q is a number; write number: %s; %s", port.Name, port.Name, fate)
+	case port.Name != "" && len(validation.IsValidPortName(port.Name)) > 0:
+		t.problem(Error, ReasonInvalid, field+".name", "%q is not the name of a port; at most 15 lower-case letters, digits and '-' are expected; %s", port.Name, fate)
+	case port.Name == "" && (port.Number < 1 || port.Number > 65535):
+		t.problem(Error, ReasonInvalid, field+".number", "%d is not a port; 1 to 65535 is expected; %s", port.Number, fate)
+	default:
+		return true
 	}
-	return len(t.problems) == before
+	return false
 }
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

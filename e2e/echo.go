@@ -6,6 +6,8 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -34,10 +36,43 @@ func Echo(t testing.TB, addr, name string) *Endpoint {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("X-Endpoint", name)
+		answer := bid(w, r, name)
+		w.WriteHeader(answer)
 		json.NewEncoder(w).Encode(EchoBody{
 			Endpoint: name, Method: r.Method, Target: r.RequestURI, Host: r.Host, Header: r.Header, Body: string(body),
 		})
 	}))
+}
+
+// bid does what the request's Echo fields ask for, each "NAME WORD ..." or "all WORD ...", where NAME is the endpoint's, and
+// returns the status to answer with:
+//
+//	status 404                  the status
+//	field Set-Cookie: a=b       a field of the answer
+//	break                       the connection ends without an answer
+//	silence                     there is no answer until the client leaves
+func bid(w http.ResponseWriter, r *http.Request, name string) (status int) {
+	status = http.StatusOK
+	for _, line := range r.Header["Echo"] {
+		who, what, _ := strings.Cut(line, " ")
+		if who != name && who != "all" {
+			continue
+		}
+		word, rest, _ := strings.Cut(what, " ")
+		switch word {
+		case "status":
+			status, _ = strconv.Atoi(rest)
+		case "field":
+			field, value, _ := strings.Cut(rest, ": ")
+			w.Header().Add(field, value)
+		case "silence":
+			<-r.Context().Done()
+			panic(http.ErrAbortHandler)
+		case "break":
+			panic(http.ErrAbortHandler)
+		}
+	}
+	return status
 }
 
 // Serve starts an endpoint with a handler of the test's own, over HTTP/1.1 and HTTP/2 cleartext.

@@ -9,19 +9,25 @@ import (
 	"sallyport/controller"
 )
 
-// A Change is one object that a reload added, changed or removed.
+// A Change is one object that a reload added, changed, moved or removed.
 type Change struct {
-	Verb   string // "added", "changed" or "removed"
+	Verb   string // "added", "changed", "moved" or "removed"
 	Object controller.Ref
 	File   string // where it stands, or stood
 	Line   int
+	From   string // of one that moved: the file where it stood
 }
 
 func (c Change) String() string {
-	return fmt.Sprintf("%s:%d: %s %s", c.File, c.Line, c.Verb, c.Object)
+	text := fmt.Sprintf("%s:%d: %s %s", c.File, c.Line, c.Verb, c.Object)
+	if c.From != "" {
+		text += " from " + c.From
+	}
+	return text
 }
 
-// changes compares two sets of entries. An object that only moved to another place did not change.
+// changes compares two sets of entries. An object that only moved to another line did not change, nor one whose new
+// version is not used.
 func changes(before, after map[controller.Ref]*entry) []Change {
 	var list []Change
 	for ref, e := range after {
@@ -31,14 +37,16 @@ func changes(before, after map[controller.Ref]*entry) []Change {
 		old := before[ref]
 		switch {
 		case old == nil || old.made == nil:
-			list = append(list, Change{"added", ref, e.file, e.line})
-		case old != e && (old.version != e.version || !bytes.Equal(old.content, e.content)):
-			list = append(list, Change{"changed", ref, e.file, e.line})
+			list = append(list, Change{Verb: "added", Object: ref, File: e.file, Line: e.line})
+		case old != e && !e.bad && !e.kept && (old.version != e.version || !bytes.Equal(old.content, e.content)):
+			list = append(list, Change{Verb: "changed", Object: ref, File: e.file, Line: e.line})
+		case old.file != e.file:
+			list = append(list, Change{Verb: "moved", Object: ref, File: e.file, Line: e.line, From: old.file})
 		}
 	}
 	for ref, old := range before {
 		if now := after[ref]; old.made != nil && (now == nil || now.made == nil) {
-			list = append(list, Change{"removed", ref, old.file, old.line})
+			list = append(list, Change{Verb: "removed", Object: ref, File: old.file, Line: old.line})
 		}
 	}
 	slices.SortFunc(list, func(a, b Change) int {

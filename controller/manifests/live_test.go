@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"sallyport/controller"
@@ -253,6 +254,113 @@ func TestChangesNamePlacesOfWhatCameAndWent(t *testing.T) {
 	file := l.path("a.yaml")
 	if want := []string{file + ":1: removed ConfigMap default/a", file + ":6: added ConfigMap default/c"}; !slices.Equal(l.last.changes, want) {
 		t.Errorf("changes %q, want %q", l.last.changes, want)
+	}
+}
+
+// TestRenamedFileIsTold moves a file and takes it away: each time the place that is told is the one that was last true.
+func TestRenamedFileIsTold(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.yaml"), configMap("a", "1")+"---\n"+configMap("b", "1"))
+	l := live(t, dir)
+	must(t, os.Rename(l.path("a.yaml"), l.path("z.yaml")))
+	l.untilChanges(l.path("z.yaml")+":1: moved ConfigMap default/a from "+l.path("a.yaml"), l.path("z.yaml")+":6: moved ConfigMap default/b from "+l.path("a.yaml"))
+	write(t, l.path("z.yaml"), "# a line more\n"+configMap("a", "1")+"---\n"+configMap("b", "1"))
+	l.untilChanges() // nothing changed but the lines, which whoever shows them wants to know
+	must(t, os.Remove(l.path("z.yaml")))
+	l.untilChanges(l.path("z.yaml")+":2: removed ConfigMap default/a", l.path("z.yaml")+":7: removed ConfigMap default/b")
+}
+
+// untilChanges waits for the next state and compares its changes.
+func (l *living) untilChanges(want ...string) {
+	l.t.Helper()
+	select {
+	case l.last = <-l.states:
+		if !slices.Equal(l.last.changes, want) {
+			l.t.Fatalf("changes %q, want %q", l.last.changes, want)
+		}
+	case <-time.After(8 * time.Second):
+		l.t.Fatalf("no news after 8 s, want the changes %q", want)
+	}
+}
+
+const goodIngress = `apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: a}
+spec:
+  rules:
+  - host: a.test
+    http:
+      paths:
+      - path: /
+        pathType: Prefix
+        backend:
+          service:
+            name: web
+            port:
+              number: 80
+`
+
+// TestIngressCutShortKeepsItsLastVersion cuts a good file behind every line. Where what is left is still an object, it is
+// the good one that is served, and the problem says so.
+func TestIngressCutShortKeepsItsLastVersion(t *testing.T) {
+	old := strings.NewReplacer("networking.k8s.io/v1", "networking.k8s.io/v1beta1", "service:\n", "serviceName: web\n",
+		"            name: web\n            port:\n              number: 80\n", "          servicePort: 80\n").Replace(goodIngress)
+	for name, good := range map[string]string{"v1": goodIngress, "v1beta1": old} {
+		lines := strings.SplitAfter(good, "\n")
+		for n := 5; n < len(lines)-1; n++ {
+			cut := strings.Join(lines[:n], "")
+			dir := t.TempDir()
+			file := filepath.Join(dir, "a.yaml")
+			write(t, file, good)
+			f, err := Read([]string{dir})
+			must(t, err)
+			whole := f.Snapshot().Ingress(controller.Key{Namespace: "default", Name: "a"})
+			if whole == nil || len(f.Problems()) > 0 {
+				t.Fatalf("%s: the good file makes %v, with problems %v", name, whole, f.Problems())
+			}
+			for round := range 2 { // saved twice
+				write(t, file, cut+strings.Repeat("# more\n", round))
+				f.reload(atOnce)
+				if got := f.Snapshot().Ingress(controller.Key{Namespace: "default", Name: "a"}); lines[n-1] != "  - host: a.test\n" && got != whole {
+					t.Errorf("%s: cut behind %q the Ingress is another", name, lines[n-1])
+				}
+				var told []string
+				for _, p := range f.Problems() {
+					if p.Severity == controller.Error && p.Line > 0 && strings.HasSuffix(p.Message, keptNote) {
+						told = append(told, p.String())
+					}
+				}
+				if (len(told) == 0 || len(f.Changes()) > 0) && lines[n-1] != "  - host: a.test\n" {
+					t.Errorf("%s: cut behind %q the problems are %v, the changes %v; want one that says that the last version is kept, and none", name, lines[n-1], f.Problems(), f.Changes())
+				}
+			}
+			write(t, file, strings.Replace(good, "a.test", "b.test", 1))
+			f.reload(atOnce)
+			if got := f.Snapshot().Ingress(controller.Key{Namespace: "default", Name: "a"}); got == whole || got.Spec.Rules[0].Host != "b.test" || len(f.Problems()) > 0 {
+				t.Errorf("%s: put right after %q the Ingress is %v with problems %v", name, lines[n-1], got, f.Problems())
+			}
+		}
+	}
+}
+
+// TestIngressThatNeverWasWholeIsServedAsFarAsItGoes has no last good version to keep.
+func TestIngressThatNeverWasWholeIsServedAsFarAsItGoes(t *testing.T) {
+	f, problems := text(t, "a.yaml", strings.Replace(goodIngress, "            port:\n              number: 80\n", "", 1))
+	if got := get[networkingv1.Ingress](t, f, "Ingress", "a"); len(got.Spec.Rules) != 1 || problems != "" {
+		t.Errorf("the Ingress is %v with problems %s; want its rule, and what is wrong with it told when a table is built", got, problems)
+	}
+}
+
+// TestKeptIngressIsToldOnceWhereAFieldIsMisplaced writes the backend where it does not belong.
+func TestKeptIngressIsToldOnceWhereAFieldIsMisplaced(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.yaml"), goodIngress)
+	f, err := Read([]string{dir})
+	must(t, err)
+	write(t, filepath.Join(dir, "a.yaml"), strings.Replace(goodIngress, "backend:", "backnd:", 1))
+	f.reload(atOnce)
+	if all := f.Problems(); len(all) != 1 || all[0].Reason != controller.ReasonUnknownField || !strings.HasSuffix(all[0].Message, keptNote) {
+		t.Errorf("told is %v, want the unknown field and that the last version is kept", all)
 	}
 }
 

@@ -17,11 +17,14 @@ func (f *Folder) Locate(p *controller.Problem) {
 		return
 	}
 	p.Object = e.ref
-	if strings.HasSuffix(e.version, "/v1beta1") && e.ref.Kind == "Ingress" {
+	if isOld(e) {
 		p.Field = oldWords.Replace(p.Field)
 	}
 	p.File, p.Line = e.file, lineOf(e, p.Field)
 }
+
+// isOld says whether an entry is an Ingress in the words of the versions before networking.k8s.io/v1.
+func isOld(e *entry) bool { return strings.HasSuffix(e.version, "/v1beta1") && e.ref.Kind == "Ingress" }
 
 // oldWords puts a path of networking.k8s.io/v1 in the words of the versions before. A path of the new version never
 // contains the old words.

@@ -21,7 +21,7 @@
 //
 // Reading is strict and goes on. A field that does not exist is a problem, and the object is used without it. An object
 // that does not decode is a problem, and the version of it that was last good stays in service; so does everything of a
-// file that does not parse. A mistake is told once, with its line and with what to write instead.
+// file that does not parse, and an Ingress that lacks what its last version had (incomplete.go). A mistake is told once, with its line and with what to write instead.
 //
 // # Rule of order
 //
@@ -29,8 +29,9 @@
 //
 // # What it does not do
 //
-// It judges no values: whether a host is a host name, whether a Service exists, whether a certificate fits is found
-// where tables are built, the same for a cluster. It never writes, and never follows a link out of its folder.
+// It does not judge what a cluster may hold as well: whether a host is a host name, whether a Service exists, whether a
+// certificate fits is found where tables are built. What an API server would never have taken in a Service and its
+// endpoints is found here (values.go). It never writes, and never follows a link out of its folder.
 //
 // A Folder is for one goroutine: call its methods before Run, or from the function that Run calls.
 package manifests

@@ -3,6 +3,7 @@ package manifests
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,7 +17,8 @@ import (
 
 const keptNote = "; its last good version stays in service"
 
-// merge makes one set of objects of all files, brings the snapshot up to it, and says whether anything changed.
+// merge makes one set of objects of all files, brings the snapshot up to it, and says whether anything changed: objects,
+// problems, or the places where objects are written, which somebody may be showing.
 func (f *Folder) merge(lost []source) bool {
 	served := make(map[controller.Ref]*entry)
 	others := make(map[string]int)
@@ -33,7 +35,9 @@ func (f *Folder) merge(lost []source) bool {
 				continue
 			}
 			served[e.ref] = e
-			f.keep(e)
+			if f.keep(e); e.kept {
+				found = addLacks(slices.Clone(found), e)
+			}
 		}
 		for kind, n := range file.content.others {
 			others[kind] += n
@@ -44,11 +48,12 @@ func (f *Folder) merge(lost []source) bool {
 	sortByPlace(problems, f.order)
 
 	f.changes = changes(f.served, served)
+	placesChanged := !maps.Equal(f.served, served)
 	f.served, f.others = served, others
 	objectsChanged := f.apply(served)
 	problemsChanged := !slices.Equal(f.problems, problems)
 	f.problems = problems
-	return objectsChanged || problemsChanged
+	return objectsChanged || problemsChanged || placesChanged
 }
 
 func duplicate(e, first *entry) controller.Problem {
@@ -59,15 +64,33 @@ func duplicate(e, first *entry) controller.Problem {
 }
 
 // keep lets an entry stand for the object already in service: the same pointer if its content is the same, so that
-// nothing is built again for it, and the last good version if it does not decode.
+// nothing is built again for it, and the last good version if it does not decode or lacks what that has.
 func (f *Folder) keep(e *entry) {
 	old := f.served[e.ref]
 	if old == nil || old == e || old.made == nil {
 		return
 	}
-	if e.bad && e.made == nil || e.made != nil && e.version == old.version && bytes.Equal(e.content, old.content) {
+	e.kept = len(e.lacks) > 0 && (len(old.lacks) == 0 || old.kept)
+	if e.kept || e.bad && e.made == nil || e.made != nil && e.version == old.version && bytes.Equal(e.content, old.content) {
 		e.made, e.from, e.content = old.made, old.from, old.content
 	}
+}
+
+// addLacks tells that an Ingress is kept, at what it lacks or, where that only follows from a field that does not exist,
+// at that field.
+func addLacks(problems []controller.Problem, e *entry) []controller.Problem {
+	for _, p := range e.lacks {
+		cause := slices.IndexFunc(problems, func(known controller.Problem) bool {
+			return known.Object == e.ref && known.Reason == controller.ReasonUnknownField && related(p.Field, known.Field)
+		})
+		if cause < 0 {
+			p.Message += keptNote
+			problems = append(problems, p)
+		} else if !strings.HasSuffix(problems[cause].Message, keptNote) {
+			problems[cause].Message += keptNote
+		}
+	}
+	return problems
 }
 
 // noteKept adds to problems that would take objects out of service that they do not.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -29,6 +30,9 @@ type entry struct {
 	made []metav1.Object
 	from metav1.Object // what made was made of, in the version of the manifest
 	bad  bool          // it does not decode; made is an older version
+
+	lacks []controller.Problem // of an Ingress: what an API server demands and it has not
+	kept  bool                 // because of that made is an older version, which has
 }
 
 // A content is all that one file holds.
@@ -259,4 +263,23 @@ func (r *reader) decode(e *entry, n *yaml.Node, v *version) {
 	o.SetNamespace(e.ref.Namespace)
 	e.content = bytes.Clone(c.out)
 	e.made, e.from = v.finish(o), o
+	if e.ref.Kind == "Ingress" {
+		e.lacks = lacking(e)
+	}
+	r.examine(e, c.problems)
+}
+
+// examine reports the values that an API server refuses, but for those that only follow from a field that does not exist.
+func (r *reader) examine(e *entry, known []controller.Problem) {
+	made := e.from
+	if e.ref.Kind == "EndpointSlice" {
+		made = e.made[0] // in its current version
+	}
+	for _, w := range refused(made) {
+		if !slices.ContainsFunc(known, func(p controller.Problem) bool {
+			return p.Reason == controller.ReasonUnknownField && related(w.field, p.Field)
+		}) {
+			r.report(e.ref, controller.Problem{Severity: controller.Error, Reason: controller.ReasonInvalid, Field: w.field, Line: lineOf(e, w.field), Message: w.message})
+		}
+	}
 }

@@ -117,7 +117,7 @@ apiVersion: v1
 kind: Service
 metadata: {name: plain}
 spec:
-  ports: [{port: 80}, {name: named, port: 81, targetPort: web}, {name: zero, port: 82, targetPort: 0, protocol: UDP}]
+  ports: [{name: plain, port: 80}, {name: named, port: 81, targetPort: web}, {name: zero, port: 82, targetPort: 0, protocol: UDP}]
 ---
 apiVersion: v1
 kind: Service
@@ -131,7 +131,7 @@ spec: {type: NodePort, sessionAffinity: ClientIP, ports: [{port: 80}]}
 	if diff := cmp.Diff(corev1.ServiceSpec{
 		Type: corev1.ServiceTypeClusterIP, SessionAffinity: corev1.ServiceAffinityNone, InternalTrafficPolicy: &cluster,
 		Ports: []corev1.ServicePort{
-			{Port: 80, TargetPort: intstr.FromInt32(80), Protocol: corev1.ProtocolTCP},
+			{Name: "plain", Port: 80, TargetPort: intstr.FromInt32(80), Protocol: corev1.ProtocolTCP},
 			{Name: "named", Port: 81, TargetPort: intstr.FromString("web"), Protocol: corev1.ProtocolTCP},
 			{Name: "zero", Port: 82, TargetPort: intstr.FromInt32(82), Protocol: corev1.ProtocolUDP},
 		},

@@ -52,6 +52,9 @@ func (f *Folder) reload(p patience) bool {
 		}
 	}
 	maps.DeleteFunc(f.pending, func(path string, _ look) bool { return !there[path] })
+	if f.waitsForNew() {
+		order = append(order, f.gone(there, files)...)
+	}
 	f.files, f.order = files, order
 	return f.merge(lost)
 }
@@ -65,6 +68,29 @@ func (f *Folder) unknown(s source, files map[string]*file) []*file {
 				files[old.path] = old
 				kept = append(kept, old)
 			}
+		}
+	}
+	return kept
+}
+
+// waitsForNew says whether a file that was not there before is not read yet, because somebody may be writing it.
+func (f *Folder) waitsForNew() bool {
+	for path := range f.pending {
+		if f.files[path] == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// gone keeps the files that are no longer there while a new one is waited for: it may be one of them under another name,
+// and what they hold would be away until it is read.
+func (f *Folder) gone(there map[string]bool, files map[string]*file) []*file {
+	var kept []*file
+	for _, old := range f.order {
+		if !there[old.path] && files[old.path] == nil {
+			files[old.path] = old
+			kept = append(kept, old)
 		}
 	}
 	return kept

@@ -21,7 +21,7 @@ func (f *Folder) Report(built []controller.Problem) []controller.Problem {
 	causes := f.causes(located)
 	all := slices.Clone(f.problems)
 	for _, p := range located {
-		if !causes.explain(f.served[p.Object], p) {
+		if !causes.explain(f.served[p.Object], p) && !causes.told[place{p.Object, p.Field}] {
 			all = append(all, p)
 		}
 	}
@@ -34,10 +34,17 @@ type causes struct {
 	unknown   map[controller.Ref][]string // fields that do not exist, by object
 	undecoded map[controller.Ref]bool     // objects that are there and not in service
 	addresses map[controller.Key]bool     // Services with an address or slice that is wrong
+	told      map[place]bool              // values that have been refused in reading
+}
+
+// A place is a field of an object.
+type place struct {
+	object controller.Ref
+	field  string
 }
 
 func (f *Folder) causes(built []controller.Problem) causes {
-	c := causes{make(map[controller.Ref][]string), make(map[controller.Ref]bool), make(map[controller.Key]bool)}
+	c := causes{make(map[controller.Ref][]string), make(map[controller.Ref]bool), make(map[controller.Key]bool), make(map[place]bool)}
 	for ref, e := range f.served {
 		if e.made == nil {
 			c.undecoded[ref] = true
@@ -47,15 +54,24 @@ func (f *Folder) causes(built []controller.Problem) causes {
 		if p.Reason == controller.ReasonUnknownField {
 			c.unknown[p.Object] = append(c.unknown[p.Object], p.Field)
 		}
+		if p.Reason == controller.ReasonInvalid {
+			c.told[place{p.Object, p.Field}] = true
+		}
 	}
 	for _, list := range [][]controller.Problem{f.problems, built} {
 		for _, p := range list {
-			if service := f.serviceOf(p.Object); p.Severity == controller.Error && service != "" {
+			if service := f.serviceOf(p.Object); p.Severity == controller.Error && service != "" && losesAddresses(p) {
 				c.addresses[controller.Key{Namespace: p.Object.Namespace, Name: service}] = true
 			}
 		}
 	}
 	return c
+}
+
+// losesAddresses says whether a mistake in an object that gives addresses to a Service may take some of them out of use.
+func losesAddresses(p controller.Problem) bool {
+	return p.Reason != controller.ReasonInvalid ||
+		strings.HasPrefix(p.Field, "endpoints") || strings.HasPrefix(p.Field, "ports") || strings.HasPrefix(p.Field, "subsets")
 }
 
 // serviceOf is the name of the Service that an object gives addresses to; "" for other objects.

@@ -183,6 +183,9 @@ func readConfig[T any](a *Annotations, d Declaration, usual T, parse func(string
 
 func (a *Annotations) declare(d Declaration) {
 	d.Annotation, d.Key, d.Section = !a.scope.onlyConfig, a.scope.config, a.section
+	if known := func(o Declaration) bool { return o.Name == d.Name && o.Usage == d.Usage }; slices.ContainsFunc(a.declared, known) {
+		return // a key that two features need
+	}
 	a.declared = append(a.declared, d)
 }
 

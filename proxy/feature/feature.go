@@ -47,7 +47,21 @@ import (
 
 // All are the features, in the order in which a request meets them.
 var All = []func(*Annotations, *Draft){
+	// Who has the last word on every answer, and what no request gets past.
+	accessLog, responseHeaders, errorPages, bodySize,
+	// What is asked for the host as a whole.
+	serverAlias, fromToWWW, appRoot,
+	// What sends the client elsewhere before anyone is asked who they are.
+	redirects,
+	rewrite, // an absolute target; a path is only noted
 	tlsRedirect,
+	// Whether there is anything to get at.
+	liveEndpoints,
+	// What shapes the request on its way to an endpoint, and the answer on its way back.
+	requestBuffering, standIn,
+	upstreamVhost, proxySetHeaders, hideHeaders, proxyRedirect, proxyCookie,
+	// How requests are sent.
+	timeouts, retries, backendProtocol, withoutEffect,
 }
 
 // Middleware wraps a handler.
@@ -58,6 +72,8 @@ type Settings struct {
 	// HTTPPort and HTTPSPort are where clients reach the listeners, for redirects that name them. Zero means 80 and 443.
 	HTTPPort  int
 	HTTPSPort int
+	// DefaultBackend returns the backend that answers what no route takes, nil while it has no endpoints. Nil: there is none.
+	DefaultBackend func() *Backend
 	// Upstream is how requests are sent where neither the Ingress nor the ConfigMap says otherwise.
 	Upstream upstream.Options
 }

@@ -96,7 +96,7 @@ func parseSize(value string) (int64, bool) {
 	if shift > 0 {
 		value = value[:len(value)-1]
 	}
-	n, err := strconv.ParseUint(value, 10, 40)
+	n, err := strconv.ParseUint(value, 10, 63-shift)
 	return int64(n) << shift, err == nil
 }
 

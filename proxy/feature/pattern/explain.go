@@ -14,8 +14,8 @@ import (
 // Package regexp says "invalid or unsupported Perl syntax: `(?!`". That is right, and helps nobody who wants /api left
 // out. So a pattern that it refuses is read once more, for the constructs that PCRE has and RE2 has not:
 //
-//	^(?!/api).*    the negative lookahead "(?!/api)" at character 2: ... write a longer path for what is left out
-//	/(a+)\1        the back-reference "\1" at character 6: ...
+//	^(?!/api).*    negative lookahead "(?!/api)" at character 2 is not supported, ...; write a longer path for what is left out
+//	/(a+)\1        back-reference "\1" at character 6 is not supported, ...
 //
 // The reader knows escapes, \Q...\E and brackets, so that "[(?!]" is not taken for a lookahead. It finds the first
 // construct only, and is not asked about patterns that compile: a mistake of its costs a worse message, nothing else.
@@ -27,7 +27,8 @@ type Error struct {
 	At        int    // where it begins, in bytes; negative: not known
 	Advice    string // what to write instead; empty: nothing is known
 
-	expr string
+	expr    string
+	mistake bool // in any language
 }
 
 func (e *Error) Error() string {
@@ -36,7 +37,9 @@ func (e *Error) Error() string {
 	if e.At >= 0 {
 		fmt.Fprintf(&b, " at character %d", utf8.RuneCountInString(e.expr[:e.At])+1)
 	}
-	b.WriteString(" cannot be served: expressions are RE2")
+	if !e.mistake {
+		b.WriteString(" is not supported, expressions are RE2")
+	}
 	if e.Advice != "" {
 		b.WriteString("; " + e.Advice)
 	}
@@ -97,7 +100,7 @@ func explain(expr string, err error) error {
 	if !errors.As(err, &refused) {
 		return err
 	}
-	e := &Error{Construct: refused.Code.String(), Text: shortened(refused.Expr), At: -1, Advice: advice(refused), expr: expr}
+	e := &Error{Construct: refused.Code.String(), Text: shortened(refused.Expr), At: -1, Advice: advice(refused), expr: expr, mistake: true}
 	if strings.Count(expr, refused.Expr) == 1 {
 		e.At = strings.Index(expr, refused.Expr)
 	}
@@ -135,7 +138,7 @@ func scan(expr string, groupCount int) *Error {
 	}
 	if n := len(s.open); n > 0 {
 		at := s.open[n-1]
-		return &Error{Construct: "unclosed group", Text: shortened(expr[at:]), At: at, Advice: `write \( for the character itself`, expr: expr}
+		return &Error{Construct: "unclosed group", Text: shortened(expr[at:]), At: at, Advice: `close it, or write \( for the character itself`, expr: expr, mistake: true}
 	}
 	return nil
 }
@@ -161,7 +164,7 @@ func (s *scanner) next() *Error {
 		return s.group(rest)
 	case ')':
 		if len(s.open) == 0 {
-			return &Error{Construct: "parenthesis", Text: ")", At: s.at, Advice: `it closes nothing: write \) for the character itself`}
+			return &Error{Construct: "unmatched parenthesis", Text: ")", At: s.at, Advice: `it closes nothing: write \) for the character itself`, mistake: true}
 		}
 		s.open = s.open[:len(s.open)-1]
 	case '*', '+', '?', '{':
@@ -175,7 +178,7 @@ func (s *scanner) escape(rest string) *Error {
 	if strings.HasPrefix(rest, `\Q`) {
 		end := strings.Index(rest, `\E`)
 		if end < 0 {
-			return &Error{Construct: "quotation", Text: shortened(rest), At: s.at, Advice: `close it with \E`}
+			return &Error{Construct: "unclosed quotation", Text: shortened(rest), At: s.at, Advice: `close it with \E`, mistake: true}
 		}
 		s.at += end + len(`\E`)
 		return nil

@@ -51,9 +51,9 @@ func TestDiagnoseNamesWhatNginxHasAndWeHaveNot(t *testing.T) {
 		{`/[\b]`, "class", `[\b]`, `\x08`},
 		{`/\cA`, "escape", `\c`, `\x and two`},
 		{`/a\E`, "end of a quotation", `\E`, `\Q`},
-		{`/\Qa.b`, "quotation", `\Qa.b`, `\E`},
-		{`/a)`, "parenthesis", ")", `\)`},
-		{`/a)|(b`, "parenthesis", ")", `\)`},
+		{`/\Qa.b`, "unclosed quotation", `\Qa.b`, `\E`},
+		{`/a)`, "unmatched parenthesis", ")", `\)`},
+		{`/a)|(b`, "unmatched parenthesis", ")", `\)`},
 		{`/(a`, "unclosed group", "(a", `\(`},
 		{`/(a(b)`, "unclosed group", "(a(b)", `\(`},
 		{`/é/(?!x)`, "negative lookahead", "(?!x)", ""},
@@ -65,17 +65,12 @@ func TestDiagnoseNamesWhatNginxHasAndWeHaveNot(t *testing.T) {
 		{`/(a{100}){100}`, "invalid repeat count", "{100}", "multiplied"},
 		{`/[a-z`, "missing closing ]", "[a-z", `\[`},
 		{`/[z-a]`, "invalid character class range", "z-a", ""},
-		{`/[[:word]`, "missing closing ]", "[[:word]", ""},
 		{`/\p{Nothing}`, "invalid character class range", `\p{Nothing}`, ""},
 		{`/\y`, "invalid escape sequence", `\y`, "no backslash"},
 		{`/a\`, "trailing backslash at end of expression", "", `\\`},
 		{`/(?<a-b>x)`, "invalid named capture", "(?<a-b>", "letters"},
-		{`/(?<a>x)(?<a>y)`, "duplicate", "", ""},
-		{"/\xff", "invalid UTF-8", "/\xff", ""},
+		{"/\xff", "invalid UTF-8", "\xff", ""},
 	} {
-		if c.construct == "duplicate" {
-			c.construct, c.text = "invalid named capture", "a"
-		}
 		err := Diagnose(c.expr)
 		var e *Error
 		if !errors.As(err, &e) {
@@ -93,9 +88,9 @@ func TestDiagnoseNamesWhatNginxHasAndWeHaveNot(t *testing.T) {
 
 func TestDiagnoseSaysWhere(t *testing.T) {
 	for expr, want := range map[string]string{
-		`^/é(?!/api).*`: `negative lookahead "(?!/api)" at character 4 cannot be served: expressions are RE2; write a longer path for what is left out, with a backend of its own: the longer path wins`,
-		`/[(?!]\(?![[:alpha:](*]\Q(?=\E[]\]*+](?=x)`: `lookahead "(?=x)" at character 38 cannot be served: expressions are RE2; write what has to follow into the pattern itself, in a group of its own where the rest is captured`,
-		`/a[b`: `missing closing ] "[b" at character 3 cannot be served: expressions are RE2; write \[ for the character itself`,
+		`^/é(?!/api).*`: `negative lookahead "(?!/api)" at character 4 is not supported, expressions are RE2; write a longer path for what is left out, with a backend of its own: the longer path wins`,
+		`/[(?!]\(?![[:alpha:](*]\Q(?=\E[]\]*+](?=x)`: `lookahead "(?=x)" at character 38 is not supported, expressions are RE2; write what has to follow into the pattern itself, in a group of its own where the rest is captured`,
+		`/a[b`: `missing closing ] "[b" at character 3; write \[ for the character itself`,
 	} {
 		if err := Diagnose(expr); err == nil || err.Error() != want {
 			t.Errorf("Diagnose(%q):\n got %v\nwant %s", expr, err, want)
@@ -122,9 +117,9 @@ func TestDiagnoseTakesWhatPeopleWrite(t *testing.T) {
 func TestDiagnoseBoundsWhatAPatternCosts(t *testing.T) {
 	for expr, want := range map[string]string{
 		"/" + strings.Repeat("a", 1024):                     "the pattern is 1025 bytes long, at most 1024 are allowed",
-		"/(" + strings.Repeat("a", 900) + "){1000}":         "the pattern compiles to 902008 instructions, at most 1500 are allowed",
-		"/.{1000}.{1000}":                                   "the pattern compiles to",
-		"/(.*[ab]){990}b":                                   "the pattern compiles to",
+		"/(" + strings.Repeat("a", 900) + "){1000}":         "the pattern compiles to about 902007 instructions, at most 1500 are allowed",
+		"/.{1000}.{1000}":                                   "the pattern compiles to about",
+		"/(.*[ab]){990}b":                                   "the pattern compiles to about",
 		"/(((a{10}){10}){10}":                               "unclosed group",
 		strings.Repeat("(", 500) + strings.Repeat(")", 500): "",
 	} {
@@ -268,7 +263,7 @@ func FuzzDiagnoseRefusesWhatCannotCompile(f *testing.F) {
 
 // The worst pattern that is served, and the longest path.
 func BenchmarkTheWorstPattern(b *testing.B) {
-	re, err := Compile("/(.*a){290}b")
+	re, err := Compile("/(.*a){240}b")
 	if err != nil {
 		b.Fatal(err)
 	}
