@@ -4,7 +4,7 @@ import "github.com/spf13/pflag"
 
 // AddSources adds the flags that say where objects come from.
 func (c *Config) AddSources(flags *pflag.FlagSet) {
-	flags.Var(folders(&c.Manifests), "manifests", "serve from a folder of manifests, read again whenever it changes (repeatable)")
+	flags.Var(folders(&c.Manifests), "manifests", "serve from a folder of manifests, or a single file, read again whenever it changes (repeatable)")
 	flags.StringVar(&c.Kubeconfig, "kubeconfig", c.Kubeconfig, "serve from the cluster that this `FILE` names; in a pod, its own cluster is the default")
 	flags.Var(namespaces(&c.WatchNamespaces), "watch-namespace", "serve the Ingresses of this namespace only (repeatable)")
 	flags.StringVar(&c.WatchNamespaceSelector, "watch-namespace-selector", c.WatchNamespaceSelector, "serve the Ingresses of namespaces with these `LABELS` only, as in team=web")

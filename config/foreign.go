@@ -74,4 +74,5 @@ var foreign = map[string]string{
 	"namespace":                      "use --watch-namespace",
 	"shutdown-delay":                 "use --drain-delay",
 	"port":                           "use --http-port",
+	"version":                        "use the command `sallyport version`",
 }

@@ -1,11 +1,13 @@
 package controller
 
 import (
+	"crypto/tls"
 	"fmt"
 
 	"slices"
 	"strings"
 
+	"sallyport/certs"
 	"sallyport/proxy"
 	"sallyport/router"
 )
@@ -103,15 +105,7 @@ func (b *Builder) updateAliases(w *work, c *tableChange) {
 			}
 			continue // its own routes are in the table
 		}
-		slices.SortFunc(claimants, func(a, b *host) int {
-			if asAlias := slices.Contains(a.wanted, name); asAlias != slices.Contains(b.wanted, name) {
-				if asAlias {
-					return -1
-				}
-				return 1
-			}
-			return older(a.sites[0].owner, b.sites[0].owner)
-		})
+		sortClaimants(claimants, name)
 		if len(claimants) == 0 {
 			if !slices.Contains(c.gone, name) {
 				c.gone = append(c.gone, name)
@@ -129,6 +123,32 @@ func (b *Builder) updateAliases(w *work, c *tableChange) {
 		}
 		c.addTwin(winner, name)
 	}
+}
+
+// sortClaimants puts the host that has a name first.
+func sortClaimants(claimants []*host, name string) {
+	slices.SortFunc(claimants, func(a, b *host) int {
+		if asAlias := slices.Contains(a.wanted, name); asAlias != slices.Contains(b.wanted, name) {
+			if asAlias {
+				return -1
+			}
+			return 1
+		}
+		return older(a.sites[0].owner, b.sites[0].owner)
+	})
+}
+
+// certificateOfAlias is that of the host which has a further name, where it covers the name. Nil: the default one.
+func (b *Builder) certificateOfAlias(name string) *tls.Certificate {
+	claimants := b.aliases[name]
+	if len(claimants) == 0 {
+		return nil
+	}
+	sortClaimants(claimants, name)
+	if h := claimants[0]; h.tls && h.certificate != nil && certs.Covers(h.certificate, name) {
+		return h.certificate
+	}
+	return nil
 }
 
 func (h *host) reportTaken(name, why string) {

@@ -99,6 +99,7 @@ func (b *Builder) Build(s *Snapshot) Result {
 	}
 	b.updateDefaultBackend(s, w)
 	b.updatePools(s, w)
+	b.touchAliases(w)
 	b.updateTLS(s, w)
 	changed := b.updateTable(w)
 	for _, d := range b.retired {
@@ -202,7 +203,6 @@ func (b *Builder) unlink(t *translated, w *work) {
 
 // updateTable assembles the hosts that are touched and makes another table if that made a difference.
 func (b *Builder) updateTable(w *work) bool {
-	b.touchAliases(w)
 	c := tableChange{}
 	for name := range w.dirty {
 		h := b.hosts[name]

@@ -197,6 +197,19 @@ func (b *Builder) updateTLS(s *Snapshot, w *work) {
 		}
 	}
 	cloned := false
+	show := func(name string, listed bool, certificate *tls.Certificate) {
+		if shown, was := b.byHost[name]; was == listed && shown == certificate {
+			return
+		}
+		if !cloned {
+			b.byHost, cloned = maps.Clone(b.byHost), true
+		}
+		if listed {
+			b.byHost[name] = certificate // nil too: the wildcard above may be another Ingress's
+		} else {
+			delete(b.byHost, name)
+		}
+	}
 	for name := range w.tls {
 		h := b.hosts[name]
 		was := h.tls
@@ -204,16 +217,15 @@ func (b *Builder) updateTLS(s *Snapshot, w *work) {
 		if h.tls != was {
 			b.touchBelow(name, w)
 		}
-		if shown, listed := b.byHost[name]; listed == h.tls && shown == h.certificate {
-			continue
+		show(name, h.tls, h.certificate)
+		for _, further := range h.names() {
+			w.names[further] = struct{}{}
 		}
-		if !cloned {
-			b.byHost, cloned = maps.Clone(b.byHost), true
-		}
-		if h.tls {
-			b.byHost[name] = h.certificate // nil too: the wildcard above may be another Ingress's
-		} else {
-			delete(b.byHost, name)
+	}
+	for name := range w.names {
+		if b.hosts[name] == nil {
+			certificate := b.certificateOfAlias(name)
+			show(name, certificate != nil, certificate)
 		}
 	}
 }

@@ -30,6 +30,7 @@ func admit(e *Exchange, r *http.Request) (status int, reason Reason) {
 	case r.ProtoAtLeast(1, 1):
 		return http.StatusBadRequest, BadRequest // RFC 9112 section 3.2
 	}
+	// HTTP/1.0 may name no host: its Host stays empty, which no rule names, so that only a route for any host takes it.
 	raw, ok := originForm(e, r)
 	if !ok {
 		return http.StatusBadRequest, BadRequest

@@ -228,3 +228,44 @@ func TestClientIsNotAskedForABodyThatNobodyWants(t *testing.T) {
 		t.Errorf("the client got %q, %v; want 403 and the end of the connection", all, err)
 	}
 }
+
+// TestBodyThatEndsEarlyIs400OnTheWire ends its side of the connection in the middle of a body and reads on. A handler
+// cannot tell it from a client that is gone, and says 499; there is no such status on the wire.
+func TestBodyThatEndsEarlyIs400OnTheWire(t *testing.T) {
+	for name, request := range map[string]string{
+		"length":  "Content-Length: 8\r\n\r\nhel",
+		"chunked": "Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			observer := make(told, 1)
+			s := new(Server)
+			plain, _ := front(t, s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if _, err := io.ReadAll(r.Body); err == nil {
+					t.Error("the body was read to its end")
+				}
+				Fail(w, r, StatusClientClosed, ClientClosed)
+			}))
+			InfoOf(s.Table().Lookup("a.test", "/").Handler).Observer = observer
+			c, err := net.Dial("tcp", plain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			c.SetDeadline(time.Now().Add(5 * time.Second))
+			io.WriteString(c, "POST / HTTP/1.1\r\nHost: a.test\r\n"+request)
+			c.(*net.TCPConn).CloseWrite()
+			in := bufio.NewReader(c)
+			answer, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page, err := io.ReadAll(answer.Body)
+			if answer.Status != "400 Bad Request" || !answer.Close || !strings.HasPrefix(string(page), "400 Bad Request\nreason: client_closed\n") || err != nil {
+				t.Errorf("%s, close %t, %q, %v; want a whole 400 and close", answer.Status, answer.Close, page, err)
+			}
+			if e := <-observer; e.Status != StatusClientClosed || e.Reason != ClientClosed || e.Sent != 0 {
+				t.Errorf("the log has %d %s, %d bytes; want 499 client_closed and none", e.Status, e.Reason, e.Sent)
+			}
+		})
+	}
+}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// StatusClientClosed is the status of an exchange whose client left before it was answered, as nginx has it. It is never
-// sent.
+// StatusClientClosed is the status of an exchange whose client left before it was answered, as nginx has it. It is for the
+// log and the metrics and never sent: see [Fail].
 const StatusClientClosed = 499
 
 // extendEvery is how often deadlines are moved while bytes flow: a timer set for every write would cost more than it

@@ -17,6 +17,7 @@ type built struct {
 	result   controller.Result
 	pools    *upstream.Pools
 	problems []controller.Problem // found in reading and in building, in order
+	idle     []string             // what is to be said of each --map that sends nothing anywhere
 }
 
 // readManifests reads folders and builds their table. A folder that cannot be read at all is a mistake of usage;
@@ -34,7 +35,15 @@ func readManifests(c config.Config, folders []string) (*built, error) {
 	}
 	b.result = controller.NewBuilder(options).Build(folder.Snapshot())
 	b.problems = folder.Report(b.result.Problems)
+	b.idle = idleMappings(c.Map, folder.Snapshot(), b.pools)
 	return b, nil
+}
+
+// warn says what is no problem of an object and still not as somebody will expect.
+func warn(w world, messages []string) {
+	for _, message := range messages {
+		fmt.Fprintln(w.err, "warning: "+message)
+	}
 }
 
 // openFolder reads folders of manifests for the first time.

@@ -36,18 +36,21 @@ func newCheck(w world) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check DIR...",
 		Short: "Say what is wrong with manifests",
-		Long: "Check reads folders of manifests the way run would and prints every problem, a line each, with file and line.\n" +
+		Long: "Check reads folders of manifests, or single files, the way run would and prints every problem, a line each, with\n" +
+			"file and line. With the same --map as run it says what is left then.\n" +
 			"It exits with 1 when one of them is an error and with 0 when there are only warnings.",
-		Example: "  sallyport check ./manifests\n  sallyport check -o json ./manifests | jq -r '.problems[].message'",
+		Example: "  sallyport check ./manifests\n  sallyport check --map web=localhost:3000 ./manifests\n  sallyport check -o json ./manifests | jq -r '.problems[].message'",
 		Args:    someFolders,
 		RunE: func(_ *cobra.Command, args []string) error {
 			b, err := readManifests(c, args)
 			if err != nil {
 				return err
 			}
+			warn(w, b.idle)
 			return check(w, form, b)
 		},
 	}
+	c.AddMap(command.Flags())
 	c.AddClasses(command.Flags())
 	form.addFlag(command.Flags())
 	return command

@@ -51,6 +51,7 @@ func TestWrongUsageExitsWithTwoAndSaysWhatIsRight(t *testing.T) {
 		{"a bad value", nil, []string{"run", "--http-port=x"}, `--http-port: "x" is not a port, a whole number from 0 to 65535`},
 		{"a bad variable", []string{"SALLYPORT_HTTP_PORT=x"}, []string{"run"}, `SALLYPORT_HTTP_PORT: "x" is not a port`},
 		{"a bad form", nil, []string{"version", "-o", "xml"}, `--output: "xml" is not one of text, json, yaml`},
+		{"a version in the wrong place", nil, []string{"run", "--version"}, "--version: there is no such flag here: use the command `sallyport version`"},
 		{"an argument too many", nil, []string{"run", "now"}, `sallyport run takes no arguments, got "now"`},
 		{"check without a folder", nil, []string{"check"}, "sallyport check: the folder is missing, expected check DIR..."},
 		{"routes without a folder", nil, []string{"routes"}, "sallyport routes: the folder is missing, expected routes DIR..."},
@@ -106,8 +107,29 @@ func TestVersionSaysWhatTheBinaryIs(t *testing.T) {
 	if !strings.HasPrefix(b.Go, "go1.") || !strings.Contains(b.Platform, "/") || b.Version == "" || !strings.Contains(text.out, b.Version) {
 		t.Errorf("version -o json is %+v beside %q", b, text.out)
 	}
+	if flag := sallyport(t, nil, "--version"); flag != text {
+		t.Errorf("--version is %+v, want %+v", flag, text)
+	}
 	if yaml := sallyport(t, []string{"SALLYPORT_OUTPUT=yaml"}, "version").out; !strings.Contains(yaml, "version: "+b.Version+"\n") {
 		t.Errorf("version in YAML is %q", yaml)
+	}
+}
+
+func TestAMisspeltVariableIsTold(t *testing.T) {
+	folder := e2e.Folder(t, map[string]string{"m/a.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`})
+	const want = "SALLYPORT_INGRES_CLASS: no flag has this variable, did you mean SALLYPORT_INGRESS_CLASS?"
+	env := []string{"SALLYPORT_INGRES_CLASS=x", "SALLYPORT_HTTP_PORT=80", "SALLYPORT_OUTPUT=text"}
+	for _, args := range [][]string{{"version"}, {"check", "m"}, {"routes", "m"}} {
+		if got := sallyportIn(t, folder, env, args...); got.code != 0 || strings.Count(got.err, "SALLYPORT_") != 2 || !strings.HasPrefix(got.err, "warning: "+want+"\n") {
+			t.Errorf("%s exits with %d and says %q, want %s", args[0], got.code, got.err, want)
+		}
+	}
+	p := e2e.LaunchIn(t, env[:1], "--manifests="+folder+"/m", "--map=web=127.0.0.1:3000")
+	p.WaitReady(t)
+	for _, want := range []string{`"level":"WARN","msg":"` + want + `"`, `"level":"WARN","msg":"--map default/web=127.0.0.1:3000: no manifest has a Service default/web, and no Ingress asks for one"`} {
+		if strings.Count(p.Log(), want) != 1 {
+			t.Errorf("run does not say once %s", want)
+		}
 	}
 }
 
@@ -199,6 +221,78 @@ func TestRoutesForMachinesHaveEveryField(t *testing.T) {
 	if got.Host != "a.test" || got.Path != "/" || got.Type != "Prefix" || got.Namespace != "default" || got.Service != "web" || got.Port != "http" ||
 		strings.Join(got.Endpoints, " ") != "192.0.2.1:8000 192.0.2.2:8000" || got.Ingress != "default/web" || got.File != "m/all.yaml" || got.Line != 31 {
 		t.Errorf("row is %+v", got)
+	}
+}
+
+// TestMappingsThatLeadNowhereAreTold maps what no manifest has and what no Ingress leads to.
+func TestMappingsThatLeadNowhereAreTold(t *testing.T) {
+	manifests := fanOut + `---
+apiVersion: v1
+kind: Service
+metadata: {name: idle}
+spec:
+  ports: [{name: http, port: 80}, {name: admin, port: 81}]
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: absent}
+spec:
+  rules:
+  - host: b.test
+    http:
+      paths:
+      - {path: /, pathType: Prefix, backend: {service: {name: absent, port: {name: http}}}}
+      - {path: /x, pathType: Prefix, backend: {service: {name: web, port: {name: nope}}}}
+`
+	folder := e2e.Folder(t, map[string]string{"m/all.yaml": manifests})
+	for mapping, want := range map[string]string{
+		"web":          "",
+		"web:80":       "",
+		"web:http":     "",
+		"absent":       "",
+		"absent:http":  "",
+		"shop/api":     "",
+		"wbe":          "no manifest has a Service default/wbe, and no Ingress asks for one, did you mean default/web?",
+		"api":          "no manifest has a Service default/api, and no Ingress asks for one, did you mean shop/api?",
+		"store":        "no manifest has a Service default/store, and no Ingress asks for one",
+		"web:81":       `Service default/web has no port 81; it has 80 "http"`,
+		"web:htpp":     `Service default/web has no port htpp, did you mean http?; it has 80 "http"`,
+		"web:nope":     `Service default/web has no port nope; it has 80 "http"`,
+		"idle":         "no Ingress leads to Service default/idle",
+		"idle:81":      "no Ingress leads to Service default/idle",
+		"absent:https": "no Ingress leads to port https of Service default/absent; asked for is http",
+	} {
+		line := ""
+		if want != "" {
+			name := mapping
+			if !strings.Contains(name, "/") {
+				name = "default/" + name
+			}
+			line = "warning: --map " + name + "=127.0.0.1:3000: " + want + "\n"
+		}
+		for _, command := range []string{"routes", "check"} {
+			got := sallyportIn(t, folder, nil, command, "--map="+mapping+"=127.0.0.1:3000", "m").err
+			told := ""
+			for l := range strings.Lines(got) {
+				if strings.HasPrefix(l, "warning: ") {
+					told += l
+				}
+			}
+			if told != line {
+				t.Errorf("%s --map=%s says\n%s\nwant %q", command, mapping, got, line)
+			}
+		}
+	}
+}
+
+// TestMapCuresNoEndpoints checks a folder whose pods are elsewhere, as it will be served.
+func TestMapCuresNoEndpoints(t *testing.T) {
+	folder := e2e.Folder(t, map[string]string{"m/all.yaml": fanOut})
+	for mapping, cured := range map[string]bool{"shop/api": true, "shop/api:8081": true, "shop/api:80": false, "shop/apy": false, "web": false} {
+		got := sallyportIn(t, folder, nil, "check", "--map="+mapping+"=127.0.0.1:3000", "m")
+		if got.code != 0 || strings.Contains(got.out, "(NoEndpoints)") == cured {
+			t.Errorf("check --map=%s exits with %d and prints\n%s\nwant no NoEndpoints: %t", mapping, got.code, got.out, cured)
+		}
 	}
 }
 

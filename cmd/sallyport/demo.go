@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/netip"
@@ -27,7 +26,7 @@ func newDemo(w world) *cobra.Command {
 		Long: "Demo serves a few Ingresses with nothing installed: the manifests, which are in the program, are written to a new\n" +
 			"folder that is watched, and the endpoints are servers inside this process. It says what to try.",
 		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return demo(command.Context(), w, c, folder) },
+		RunE: func(command *cobra.Command, _ []string) error { return demo(command, w, c, folder) },
 	}
 	command.Flags().StringVar(&folder, "dir", "", "write the manifests to `DIR`, new or empty, and leave it there; a temporary folder when not given")
 	c.AddListeners(command.Flags())
@@ -35,8 +34,11 @@ func newDemo(w world) *cobra.Command {
 	return command
 }
 
-func demo(ctx context.Context, w world, c config.Config, folder string) error {
+func demo(command *cobra.Command, w world, c config.Config, folder string) error {
 	log := newLogger(w.err, c)
+	for _, message := range strangers(w, command) {
+		log.Warn(message)
+	}
 	listeners, err := listen(c)
 	if err != nil {
 		return err
@@ -65,7 +67,7 @@ func demo(ctx context.Context, w world, c config.Config, folder string) error {
 		return err
 	}
 	s.ready = func(rows []routeRow) { introduce(w.out, folder, listeners, rows) }
-	ctx, stop := untilSignal(ctx, w)
+	ctx, stop := untilSignal(command.Context(), w)
 	defer stop()
 	return s.serve(ctx, source)
 }

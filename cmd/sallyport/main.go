@@ -26,8 +26,9 @@ import (
 type world struct {
 	out, err io.Writer
 	lookup   func(string) (string, bool) // of environment variables
+	environ  func() []string             // all of them; nil: nobody may ask
 }
 
 func main() {
-	os.Exit(execute(world{os.Stdout, os.Stderr, os.LookupEnv}, os.Args[1:]))
+	os.Exit(execute(world{os.Stdout, os.Stderr, os.LookupEnv, os.Environ}, os.Args[1:]))
 }

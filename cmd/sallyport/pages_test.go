@@ -57,7 +57,7 @@ The flags of ` + "`sallyport run`" + `. ` + "`demo`, `check` and `routes`" + ` t
 
 Every flag can be given as an environment variable: a flag on the command line decides, else the variable, else the default.
 Flags marked repeatable take several values with commas between them too (` + "`--manifests`" + ` only in its variable); given at all,
-they replace the default. Lengths of time are written like ` + "`10s`" + ` or ` + "`1m30s`" + `; a number alone counts seconds.
+they replace the default. A variable that begins with SALLYPORT_ and is no flag's is told, with the nearest that is. Lengths of time are written like ` + "`10s`" + ` or ` + "`1m30s`" + `; a number alone counts seconds.
 
 Where ingress-nginx has the same flag, the name is the same. Its ` + "`--healthz-port`, `--healthz-host` and `--v`" + `, and
 ` + "`--metrics-bind-address`, `--health-probe-bind-address` and `--leader-elect`" + ` of kubebuilder programs, are understood too. A flag that only

@@ -9,7 +9,7 @@ import (
 )
 
 // A problemSet is the problems of one build by what makes them the same problem. A line number does not: it moves
-// whenever somebody writes above it.
+// whenever somebody writes above it. Nor does the file of an object, which may get another name.
 type problemSet map[controller.Problem]controller.Problem
 
 func newProblemSet(all []controller.Problem) problemSet {
@@ -17,6 +17,9 @@ func newProblemSet(all []controller.Problem) problemSet {
 	for _, p := range all {
 		key := p
 		key.Line = 0
+		if key.Object != (controller.Ref{}) {
+			key.File = ""
+		}
 		set[key] = p
 	}
 	return set

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"sallyport/controller"
@@ -16,6 +17,7 @@ type reporter struct {
 	mu       sync.Mutex
 	rows     []routeRow // of the last build; guarded by mu
 	problems problemSet // of the last build; used by report alone, nil before the first
+	idle     []string   // used by reportIdle alone: said of the last build
 }
 
 // routes are the rows of the last build.
@@ -45,6 +47,16 @@ func (r *reporter) report(now state, result controller.Result, problems []contro
 		r.log.Debug("built", "generation", result.Generation, "changed", result.TableChanged, "took", result.Took.String())
 	}
 	r.reportProblems(r.problems.without(known), known.without(r.problems))
+}
+
+// reportIdle says what is new about each --map that sends nothing anywhere.
+func (r *reporter) reportIdle(idle []string) {
+	for _, message := range idle {
+		if !slices.Contains(r.idle, message) {
+			r.log.Warn(message)
+		}
+	}
+	r.idle = idle
 }
 
 // reportTraffic says in one line what objects changed, by file and line, and what that changes for requests.

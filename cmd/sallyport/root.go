@@ -46,6 +46,7 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 func newRoot(w world) *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:               "sallyport",
 		Short:             "A Kubernetes Ingress controller that is its own reverse proxy",
@@ -54,8 +55,15 @@ func newRoot(w world) *cobra.Command {
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		Args:              noArguments,
-		RunE:              func(command *cobra.Command, _ []string) error { return command.Help() },
+		RunE: func(command *cobra.Command, _ []string) error {
+			if version {
+				_, err := fmt.Fprintln(w.out, readBuild())
+				return err
+			}
+			return command.Help()
+		},
 	}
+	root.Flags().BoolVar(&version, "version", false, "the same as the command version")
 	root.SetOut(w.out)
 	root.SetErr(w.err)
 	root.SetFlagErrorFunc(func(command *cobra.Command, err error) error {
@@ -71,14 +79,33 @@ func newRoot(w world) *cobra.Command {
 	return root
 }
 
-// fillFromEnvironment makes a command read SALLYPORT_ variables for the flags that the command line leaves.
+// fillFromEnvironment makes a command read SALLYPORT_ variables for the flags that the command line leaves. A command
+// with a log says there which variables mean nothing; the others say it at once.
 func fillFromEnvironment(w world, command *cobra.Command) {
 	command.PreRunE = func(command *cobra.Command, _ []string) error {
 		if err := config.Environment(command.Flags(), w.lookup); err != nil {
 			return usageError{err}
 		}
+		if command.Flags().Lookup("log-format") == nil {
+			warn(w, strangers(w, command))
+		}
 		return nil
 	}
+}
+
+// strangers are the SALLYPORT_ variables that are no command's.
+func strangers(w world, command *cobra.Command) []string {
+	if w.environ == nil {
+		return nil
+	}
+	return config.Strangers(w.environ(), func(yield func(string) bool) {
+		more := true
+		for _, command := range command.Root().Commands() {
+			command.Flags().VisitAll(func(flag *pflag.Flag) {
+				more = more && (flag.Hidden || flag.Name == "help" || yield(flag.Name))
+			})
+		}
+	})
 }
 
 // keepOrder keeps help in the order in which flags were added, which is by what they are about.

@@ -20,6 +20,7 @@ type routeRow struct {
 	Port      string   `json:"port,omitempty"`
 	Endpoints []string `json:"endpoints"`
 	Ingress   string   `json:"ingress,omitempty"` // namespace/name
+	RegexBy   string   `json:"regexBy,omitempty"` // the Ingress that makes the host's paths regular expressions
 	File      string   `json:"file,omitempty"`
 	Line      int      `json:"line,omitempty"`
 }
@@ -32,7 +33,7 @@ func routeRows(table *router.Table, pools *upstream.Pools, locate func(*controll
 	for route := range table.All() {
 		row := routeRow{Host: route.Host, Type: route.Type.String(), Path: route.Path, Ingress: route.Source, Endpoints: []string{}}
 		if info := proxy.InfoOf(route.Handler); info != nil {
-			row.Namespace, row.Service, row.Port = info.Namespace, info.Service, info.Port
+			row.Namespace, row.Service, row.Port, row.RegexBy = info.Namespace, info.Service, info.Port, info.RegexBy
 			row.Endpoints = append(row.Endpoints, endpoints[upstream.ID{Namespace: info.Namespace, Service: info.Service, Port: info.Pool}]...)
 			row.findPlace(info, locate)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -16,14 +15,14 @@ func newRun(w world) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "run",
 		Short: "Serve the Ingresses of a cluster or of a folder of manifests",
-		Long: "Run serves until SIGTERM. In a pod it serves the pod's cluster; elsewhere it serves the folder that --manifests\n" +
-			"names, or the cluster that --kubeconfig names. A cluster is never touched without being named.\n\n" +
+		Long: "Run serves until SIGTERM. In a pod it serves the pod's cluster; elsewhere it serves the folder or file that\n" +
+			"--manifests names, or the cluster that --kubeconfig names. A cluster is never touched without being named.\n\n" +
 			"Every flag can be given as an environment variable too: --http-port is SALLYPORT_HTTP_PORT.",
 		Example: "  sallyport run --manifests ./manifests\n" +
 			"  sallyport run --manifests ./manifests --map web=localhost:3000\n" +
 			"  sallyport run --kubeconfig ~/.kube/config --watch-namespace staging",
 		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return run(command.Context(), w, c) },
+		RunE: func(command *cobra.Command, _ []string) error { return run(command, w, c) },
 	}
 	addRunFlags(command.Flags(), &c)
 	return command
@@ -38,12 +37,15 @@ func addRunFlags(flags *pflag.FlagSet, c *config.Config) {
 	c.AddProcess(flags)
 }
 
-func run(ctx context.Context, w world, c config.Config) error {
+func run(command *cobra.Command, w world, c config.Config) error {
 	_, inPod := w.lookup("KUBERNETES_SERVICE_HOST")
 	if err := checkSource(c, inPod); err != nil {
 		return usageError{err}
 	}
 	log := newLogger(w.err, c)
+	for _, message := range strangers(w, command) {
+		log.Warn(message)
+	}
 	listeners, err := listen(c)
 	if err != nil {
 		return err
@@ -62,7 +64,7 @@ func run(ctx context.Context, w world, c config.Config) error {
 			return err
 		}
 	}
-	ctx, stop := untilSignal(ctx, w)
+	ctx, stop := untilSignal(command.Context(), w)
 	defer stop()
 	return s.serve(ctx, source)
 }

@@ -178,6 +178,7 @@ func (s *server) apply(now state) {
 		rows = routeRows(result.Table, &s.pools, now.locate)
 	}
 	s.reporter.report(now, result, problems, rows)
+	s.reporter.reportIdle(idleMappings(s.config.Map, now.snapshot, &s.pools))
 	select {
 	case <-s.built:
 	default:

@@ -179,6 +179,49 @@ func TestAReloadSaysInOneLineWhatItChangesForTraffic(t *testing.T) {
 	said(`level=INFO msg=solved problem="all.yaml:32: error: Ingress default/web: spec.rules[0].http.paths[1].backend.service.port`)
 }
 
+// TestARenamedFileKeepsTheLogTrue renames a file and takes it away: no line names a place that is no longer there, and a
+// problem of it is neither new nor solved.
+func TestARenamedFileKeepsTheLogTrue(t *testing.T) {
+	const late = `
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: late}
+spec:
+  rules:
+  - host: late.test
+    http:
+      paths:
+      - {path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}
+      - {path: /x, pathType: Prefix, backend: {service: {name: web, port: {number: 81}}}}
+`
+	folder := e2e.Folder(t, map[string]string{"all.yaml": fanOut, "one.yaml": late})
+	p := e2e.Start(t, folder, "--log-format=text")
+	log := func() string { return strings.ReplaceAll(p.Log(), folder+"/", "") }
+	said := func(want string) {
+		t.Helper()
+		e2e.Eventually(t, "the log has "+want, func() error {
+			if !strings.Contains(log(), want) {
+				return errors.New("it has not")
+			}
+			return nil
+		})
+	}
+	said("problem=\"one.yaml:11: error: ")
+	if err := os.Rename(filepath.Join(folder, "one.yaml"), filepath.Join(folder, "two.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	said(`msg="changed, traffic goes where it went" objects="two.yaml:2: moved Ingress default/late from one.yaml"`)
+	before := len(log())
+	if err := os.Remove(filepath.Join(folder, "two.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	said(`msg="traffic changed" objects="two.yaml:2: removed Ingress default/late" routes="late.test/x: gone, was web:81 (two.yaml:11); late.test/: gone, was web:80 (two.yaml:10)"`)
+	said(`msg=solved problem="two.yaml:11: error: `)
+	if strings.Contains(log()[before:], "one.yaml") || strings.Count(log(), "msg=problem problem=\"") != 2 || strings.Count(log(), "msg=solved") != 1 {
+		t.Errorf("the log is\n%s\nwant no word of one.yaml in the end, and of each problem one", log())
+	}
+}
+
 func TestEveryFlagOfRunIsTaken(t *testing.T) {
 	folder := e2e.Folder(t, map[string]string{"all.yaml": fanOut})
 	p := e2e.Start(t, folder, "--bind-address=127.0.0.1", "--admin-address=127.0.0.1", "--trusted-proxies=127.0.0.1",
