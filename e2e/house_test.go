@@ -17,7 +17,7 @@ import (
 // mayImport is the house: which packages of ours a package may import. Nothing imports upward. A package that is not
 // listed is a room nobody has drawn: add it here and to docs/architecture.md.
 var mayImport = map[string][]string{
-	"cmd/sallyport":       {"config", "router", "proxy", "proxy/admin", "proxy/feature", "proxy/upstream", "certs", "controller", "controller/cluster", "controller/manifests", "controller/feedback"},
+	"cmd/sallyport":       {"config", "router", "proxy", "proxy/admin", "proxy/feature", "proxy/upstream", "certs", "controller", "controller/cluster", "controller/manifests", "controller/feedback", "spelling"},
 	"spelling":            {},
 	"config":              {"spelling"},
 	"router":              {},

@@ -23,6 +23,9 @@ func ingress(name, host string, pathAndService ...string) string {
 	return b.String()
 }
 
+// streaming are annotations without which an upload is kept whole before an endpoint gets it.
+const streaming = `name: streams, annotations: {nginx.ingress.kubernetes.io/proxy-request-buffering: "off", nginx.ingress.kubernetes.io/proxy-body-size: "0"}}`
+
 // TestSwapsLeaveTrafficAlone rewrites manifests a thousand times under load. Each version has a path of its own, and
 // the next is written when that path answers: a thousand tables, one after the other.
 func TestSwapsLeaveTrafficAlone(t *testing.T) {
@@ -32,7 +35,7 @@ func TestSwapsLeaveTrafficAlone(t *testing.T) {
 	t.Cleanup(func() { close(s.tick) })
 	long := e2e.Serve(t, "127.0.0.1:0", "streams", s)
 	folder := e2e.Folder(t, map[string]string{
-		"fixed.yaml": ingress("a", "a.test", "/", "a") + ingress("b", "b.test", "/", "b") + ingress("streams", "streams.test", "/", "streams"),
+		"fixed.yaml": ingress("a", "a.test", "/", "a") + ingress("b", "b.test", "/", "b") + strings.Replace(ingress("streams", "streams.test", "/", "streams"), "name: streams}", streaming, 1),
 		"churn.yaml": version(0),
 	})
 	p := e2e.Start(t, folder, "--map=default/a="+a.Addr, "--map=default/b="+b.Addr, "--map=default/streams="+long.Addr)

@@ -109,6 +109,7 @@ type routeRow struct {
 	Source    string `json:"source"`
 	Namespace string `json:"namespace,omitempty"`
 	Ingress   string `json:"ingress,omitempty"`
+	RegexBy   string `json:"regexBy,omitempty"` // the Ingress that makes the host's paths regular expressions
 	Service   string `json:"service,omitempty"`
 	Port      string `json:"port,omitempty"`
 }
@@ -129,6 +130,7 @@ func (s *Server) routes(w http.ResponseWriter, r *http.Request) {
 		row := routeRow{Host: route.Host, Type: route.Type.String(), Path: route.Path, Source: route.Source}
 		if info := proxy.InfoOf(route.Handler); info != nil {
 			row.Namespace, row.Ingress, row.Service, row.Port = info.Namespace, info.Ingress, info.Service, info.Port
+			row.RegexBy = info.RegexBy
 		}
 		rows = append(rows, row)
 	}

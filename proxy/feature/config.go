@@ -1,11 +1,15 @@
 package feature
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // A Config is the ConfigMap of the controller (--configmap): what holds for every Ingress that says nothing else, and what
 // holds for the process. It never changes. The nil Config has no keys.
 type Config struct {
 	values map[string]string
+	denies bool // a key is misspelt that may have been meant to keep clients out
 }
 
 // NewConfig reads the data of a ConfigMap and finds what is wrong with it, once for all Ingresses.
@@ -14,7 +18,9 @@ func NewConfig(data map[string]string, in Input) (*Config, []Problem) {
 	in.Annotations, in.Memory, in.Config = nil, nil, c
 	a := &Annotations{reading: &reading{in: in}}
 	a.run(&Draft{Settings: in.Settings}, All)
+	read := len(a.problems)
 	a.reportUnreadKeys()
+	c.denies = slices.ContainsFunc(a.problems[read:], func(p Problem) bool { return p.Denies })
 	var problems []Problem
 	for _, p := range a.problems {
 		if p.Config {

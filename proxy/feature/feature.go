@@ -97,6 +97,9 @@ func Parse(in Input) (*Draft, []Problem) {
 	a.run(d, All)
 	a.reportUnread()
 	a.close(d)
+	if in.Config != nil && in.Config.denies {
+		d.Deny()
+	}
 	return d, slices.DeleteFunc(a.problems, func(p Problem) bool { return p.Config })
 }
 

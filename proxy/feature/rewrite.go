@@ -22,7 +22,7 @@ import (
 func rewrite(a *Annotations, d *Draft) {
 	a.Section("Rewriting and regular expressions", ReachPaths, "With use-regex, or with a rewrite-target that differs from a path, every path of the host becomes a regular expression, "+
 		"Exact and Prefix ones included, as long as their Ingresses are of the same namespace: matched at the start, whatever the case, the longest text first. "+
-		"`sallyport routes -o wide` names the Ingress that caused it. Unlike in ingress-nginx, Ingresses of other namespaces are left alone, and expressions are RE2: "+
+		"`sallyport routes` names the Ingress that caused it. Unlike in ingress-nginx, Ingresses of other namespaces are left alone, and expressions are RE2: "+
 		"a path that needs lookaround or back-references is not served, and told. The target replaces the whole path, with $1 to $9 filled in; encoded slashes become slashes. "+
 		"A target that is an address is a redirect with 302.")
 	target := a.String("rewrite-target", "", "the path that endpoints are asked for, with $1 to $9 for what the groups of the Ingress's path matched; or an address to redirect to")

@@ -2,7 +2,6 @@ package feature
 
 import (
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -25,6 +24,9 @@ func (a *Annotations) reportUnread() {
 		p := Problem{Annotation: key, Value: a.in.Annotations[key]}
 		var meant string
 		p.Reason, p.Message, meant = a.explain(name)
+		if strings.Contains(name, "-snippet") {
+			p.Message += snippetAdvice(p.Value)
+		}
 		if guards(name) || guards(meant) {
 			p.Denies, p.Message = true, p.Message+closed
 		}
@@ -105,21 +107,19 @@ func (a *Annotations) reportUnreadKeys() {
 		if slices.ContainsFunc(a.declared, func(d Declaration) bool { return d.Key && d.Name == key }) {
 			continue
 		}
-		p := Problem{Annotation: key, Value: a.in.Config.values[key], Config: true, Reason: UnknownName, Message: "no key of the ConfigMap has this name"}
-		if near := spelling.Nearest(key, a.keys()); near != "" {
-			p.Message += fmt.Sprintf(" (did you mean %s?)", near)
+		why, message := a.explainKey(key)
+		if message == "" || a.in.Config.values[key] == "" {
+			continue
+		}
+		p := Problem{Annotation: key, Value: a.in.Config.values[key], Config: true, Reason: why, Message: message}
+		if configGuards(key) || why == UnknownName && a.nearGuard(key) {
+			p.Denies, p.Message = true, p.Message+closedByConfig
 		}
 		a.problems = append(a.problems, p)
 	}
 }
 
-// keys are the keys that features have read.
-func (a *Annotations) keys() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, d := range a.declared {
-			if d.Key && !yield(d.Name) {
-				return
-			}
-		}
-	}
+// nearGuard reports whether somebody who wrote a key may have meant one that keeps clients out.
+func (a *Annotations) nearGuard(key string) bool {
+	return configGuards(spelling.Nearest(key, a.keys()))
 }

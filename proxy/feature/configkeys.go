@@ -1,0 +1,85 @@
+package feature
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"sallyport/spelling"
+)
+
+// The keys of the ConfigMap of ingress-nginx that no feature reads (reference C1).
+
+// idleKeys mean nothing here: they tune nginx itself, and are taken in silence.
+var idleKeys = []string{
+	"proxy-buffer-size", "proxy-buffers-number", "proxy-busy-buffers-size", "proxy-max-temp-file-size", "ssl-buffer-size", "grpc-buffer-size-kb",
+	"ssl-ecdh-curve", "ssl-session-cache", "ssl-session-cache-size", "ssl-session-timeout", "ssl-session-tickets", "ssl-session-ticket-key", "ssl-early-data", "ssl-dh-param",
+	"worker-processes", "worker-cpu-affinity", "worker-shutdown-timeout", "max-worker-connections", "max-worker-open-files", "enable-multi-accept", "enable-aio-write",
+	"server-name-hash-max-size", "server-name-hash-bucket-size", "map-hash-bucket-size", "proxy-headers-hash-max-size", "proxy-headers-hash-bucket-size",
+	"variables-hash-bucket-size", "variables-hash-max-size", "lua-shared-dicts", "debug-connections", "nginx-status-ipv4-whitelist", "nginx-status-ipv6-whitelist",
+	"enable-serial-reloads", "reuse-port", "annotations-risk-level", "strict-validate-path-type", "error-log-level",
+}
+
+// refusedKeys ask for what is not done, and why.
+var refusedKeys = map[string]string{
+	"main-snippet": snippetsRefused, "http-snippet": snippetsRefused, "server-snippet": snippetsRefused, "location-snippet": snippetsRefused,
+	"stream-snippet": snippetsRefused, "global-auth-snippet": snippetsRefused, "modsecurity-snippet": snippetsRefused, "allow-snippet-annotations": snippetsRefused,
+	"use-geoip": "it was removed from ingress-nginx", "use-geoip2": "there is no database of places here", "plugins": "there are no plugins here",
+}
+
+// laterKeys are known and not supported yet.
+var laterKeys = []string{
+	"hsts", "hsts-max-age", "hsts-include-subdomains", "hsts-preload",
+	"use-forwarded-headers", "enable-real-ip", "forwarded-for-header", "forwarded-for-proxy-protocol-header", "compute-full-forwarded-for", "proxy-real-ip-cidr",
+	"use-proxy-protocol", "proxy-protocol-header-timeout", "proxy-add-original-uri-header", "generate-request-id",
+	"service-upstream", "load-balance", "client-header-timeout", "client-body-timeout", "client-header-buffer-size", "large-client-header-buffers",
+	"keep-alive", "keep-alive-requests", "use-http2", "http2-max-concurrent-streams", "http2-max-field-size", "http2-max-header-size", "http2-max-requests",
+	"enable-underscores-in-headers", "ignore-invalid-headers", "upstream-keepalive-connections", "upstream-keepalive-time", "upstream-keepalive-timeout", "upstream-keepalive-requests",
+	"ssl-protocols", "ssl-ciphers", "ssl-reject-handshake", "enable-ocsp", "proxy-ssl-location-only",
+	"allow-backend-server-header", "default-type", "use-gzip", "gzip-level", "gzip-min-length", "gzip-types", "gzip-disable",
+	"enable-brotli", "brotli-level", "brotli-min-length", "brotli-types",
+	"log-format-upstream", "log-format-escape-json", "log-format-escape-none", "access-log-path", "http-access-log-path", "stream-access-log-path", "access-log-params",
+	"disable-stream-access-log", "skip-access-log-urls", "enable-access-log-for-default-backend", "enable-auth-access-log", "enable-syslog", "syslog-host", "syslog-port",
+	"annotation-value-word-blocklist", "enable-opentelemetry", "opentelemetry-trust-incoming-span", "opentelemetry-operation-name", "opentelemetry-config",
+	"otlp-collector-host", "otlp-collector-port", "otel-service-name", "otel-sampler", "otel-sampler-ratio", "otel-sampler-parent-based",
+	"bind-address", "disable-ipv6", "disable-ipv6-dns", "proxy-stream-timeout", "proxy-stream-next-upstream", "proxy-stream-next-upstream-timeout", "proxy-stream-next-upstream-tries", "proxy-stream-responses",
+	"enable-modsecurity", "enable-owasp-modsecurity-crs", "geoip2-autoreload-in-minutes",
+}
+
+// goneKeys begin the names of keys that ingress-nginx has no more.
+var goneKeys = []string{"jaeger-", "zipkin-", "datadog-", "global-rate-limit-"}
+
+// explainKey says why nothing reads a key; "" where nothing needs to be said.
+func (a *Annotations) explainKey(key string) (why Reason, message string) {
+	switch instead, refused := refusedKeys[key]; {
+	case slices.Contains(idleKeys, key):
+		return Unsupported, ""
+	case refused:
+		return Unsupported, instead
+	case slices.Contains(laterKeys, key):
+		return Unsupported, "this key of ingress-nginx is not supported yet"
+	case slices.ContainsFunc(goneKeys, func(prefix string) bool { return strings.HasPrefix(key, prefix) }):
+		return Unsupported, "ingress-nginx has this key no more, and nothing is in its place"
+	}
+	if near := spelling.Nearest(key, a.keys()); near != "" {
+		return UnknownName, fmt.Sprintf("no key of the ConfigMap has this name (did you mean %s?)", near)
+	}
+	return UnknownName, "no key of the ConfigMap has this name"
+}
+
+// keys are the keys that somebody may have meant.
+func (a *Annotations) keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, d := range a.declared {
+			if d.Key && !yield(d.Name) {
+				return
+			}
+		}
+		for _, key := range laterKeys {
+			if !yield(key) {
+				return
+			}
+		}
+	}
+}
