@@ -13,6 +13,8 @@ require (
 
 require (
 	github.com/GehirnInc/crypt v0.0.0-20230320061759-8cc1b52080c5 // indirect
+	github.com/gaissmai/bart v0.30.0 // indirect
+	github.com/hashicorp/golang-lru/v2 v2.0.7
 	github.com/tg123/go-htpasswd v1.2.5 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 )

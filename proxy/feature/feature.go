@@ -48,15 +48,23 @@ import (
 // All are the features, in the order in which a request meets them.
 var All = []func(*Annotations, *Draft){
 	// Who has the last word on every answer, and what no request gets past.
-	accessLog, responseHeaders, errorPages, bodySize,
-	// What is asked for the host as a whole.
-	serverAlias, fromToWWW, appRoot,
+	accessLog, responseHeaders, errorPages,
+	// What is asked for the host as a whole, outside of everything that is asked for paths.
+	serverAlias, fromToWWW, blocks, appRoot,
+	// What browsers ask before they ask.
+	cors,
+	// What no request gets past, whoever sends it.
+	bodySize,
 	// What sends the client elsewhere before anyone is asked who they are.
 	redirects,
 	rewrite, // an absolute target; a path is only noted
 	tlsRedirect,
 	// Whether there is anything to get at.
 	liveEndpoints,
+	// How much of it one client may have.
+	limits, bandwidth,
+	// Who may have it: addresses first, which a client cannot change, then credentials.
+	accessLists, externalAuth, basicAuth, satisfy,
 	// What shapes the request on its way to an endpoint, and the answer on its way back.
 	requestBuffering, standIn,
 	upstreamVhost, proxySetHeaders, hideHeaders, proxyRedirect, proxyCookie,

@@ -33,6 +33,8 @@ func (a *Annotations) replacement(name, usage string) textReplacement {
 	return read(a, d, textReplacement{}, func(value string) (textReplacement, string) {
 		words := strings.Fields(value)
 		switch {
+		case oneLine(value) != "":
+			return textReplacement{}, oneLine(value)
 		case len(words) == 1 && words[0] == "off":
 			return textReplacement{}, ""
 		case len(words) != 2:
