@@ -26,10 +26,15 @@ demo: ## Serve the built-in demo on this machine
 test: controlplane ## Run every test there is; `go test ./...` is the quick part of it
 	$(GO) test ./...
 	$(GO) test -count=1 -tags controlplane -timeout 30m ./e2e/cluster
+	cd e2e/oauth2proxy && $(GO) test -count=1 -timeout 30m .
 
 .PHONY: test-cluster
 test-cluster: controlplane ## Run the tests against a real API server only, with Pods that are played
 	$(GO) test -count=1 -tags controlplane -timeout 30m ./e2e/cluster
+
+.PHONY: test-oauth2
+test-oauth2: ## Run the tests against a real oauth2-proxy only; its first run builds one, which takes minutes
+	cd e2e/oauth2proxy && $(GO) test -count=1 -timeout 30m .
 
 .PHONY: controlplane
 controlplane: ## Build the Kubernetes that the tests run against; minutes, once for a machine
@@ -60,6 +65,7 @@ lint: ## Check formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags controlplane ./e2e/cluster
+	cd e2e/oauth2proxy && $(GO) vet .
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags controlplane ./e2e/cluster
 
