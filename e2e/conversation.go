@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"net/http"
 	"os"
@@ -79,6 +80,26 @@ type step struct {
 	header   http.Header
 	body     string
 	expected []string // lines behind "<"
+}
+
+// Conversations yields those of a folder.
+func Conversations(t *testing.T, folder string) iter.Seq[*Conversation] {
+	scripts, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no conversations in %s: %v", folder, err)
+	}
+	return func(yield func(*Conversation) bool) {
+		for _, script := range scripts {
+			conversation, err := ReadConversation(script)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			if !yield(conversation) {
+				return
+			}
+		}
+	}
 }
 
 // ReadConversation reads and checks a script.
@@ -198,8 +219,17 @@ func parseRequest(line string) (step, error) {
 	return s, nil
 }
 
-// Run holds the conversation with a fresh process.
-func (c *Conversation) Run(t *testing.T) {
+// Run holds the conversation with a fresh process of the built binary.
+func (c *Conversation) Run(t *testing.T) { c.hold(t, Start) }
+
+// RunInside holds it with a function that does what the binary would, in this process.
+func (c *Conversation) RunInside(t *testing.T, run Command) {
+	c.hold(t, func(t testing.TB, folder string, args ...string) *Process {
+		return StartInside(t, run, folder, args...)
+	})
+}
+
+func (c *Conversation) hold(t *testing.T, start func(t testing.TB, folder string, args ...string) *Process) {
 	folder := t.TempDir()
 	for name, content := range c.files {
 		if rest, ok := strings.CutPrefix(name, "manifests/"); ok {
@@ -215,7 +245,7 @@ func (c *Conversation) Run(t *testing.T) {
 			args = append(args, "--map="+service.at+"="+Echo(t, "127.0.0.1:0", name).Addr)
 		}
 	}
-	process := Start(t, folder, args...)
+	process := start(t, folder, args...)
 	settled := true
 	for _, s := range c.steps {
 		if s.method == "" {

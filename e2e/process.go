@@ -52,12 +52,7 @@ func Launch(t testing.TB, args ...string) *Process {
 // LaunchIn is Launch with more variables, as NAME=VALUE, in the environment.
 func LaunchIn(t testing.TB, environment []string, args ...string) *Process {
 	t.Helper()
-	plain, secure, admin := FreePort(t), FreePort(t), FreePort(t)
-	p := &Process{
-		HTTP: "127.0.0.1:" + plain, HTTPS: "127.0.0.1:" + secure, Admin: "127.0.0.1:" + admin,
-		exited: make(chan struct{}), log: new(output),
-	}
-	args = append([]string{"run", "--http-port=" + plain, "--https-port=" + secure, "--admin-port=" + admin}, args...)
+	p, args := newProcess(t, args)
 	p.cmd = exec.Command(Tool("sallyport"), args...)
 	p.cmd.Env = append(os.Environ(), environment...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
@@ -65,16 +60,49 @@ func LaunchIn(t testing.TB, environment []string, args ...string) *Process {
 		t.Fatalf("start sallyport: %v", err)
 	}
 	go p.wait()
+	p.endWith(t, args, func() { p.cmd.Process.Kill() })
+	return p
+}
+
+// StartInside is Start with a function in place of the built binary: it does what the command line says, in this process,
+// until its context ends. Of the Process's methods those that deal with a process of its own are not to be used.
+func StartInside(t testing.TB, run Command, folder string, args ...string) *Process {
+	t.Helper()
+	p, args := newProcess(t, append([]string{"--manifests=" + folder}, args...))
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		defer close(p.exited)
+		p.err = run(ctx, p.log, args)
+	}()
+	p.endWith(t, args, stop)
+	p.WaitReady(t)
+	return p
+}
+
+// A Command runs a command line and says what it has to say to out.
+type Command func(ctx context.Context, out io.Writer, args []string) error
+
+// newProcess prepares to run a command line with ports of its own.
+func newProcess(t testing.TB, args []string) (*Process, []string) {
+	plain, secure, admin := FreePort(t), FreePort(t), FreePort(t)
+	p := &Process{
+		HTTP: "127.0.0.1:" + plain, HTTPS: "127.0.0.1:" + secure, Admin: "127.0.0.1:" + admin,
+		exited: make(chan struct{}), log: new(output),
+	}
 	p.client = p.Client(nil)
+	return p, append([]string{"run", "--http-port=" + plain, "--https-port=" + secure, "--admin-port=" + admin}, args...)
+}
+
+// endWith ends the process with the test.
+func (p *Process) endWith(t testing.TB, args []string, end func()) {
 	t.Cleanup(func() {
 		p.client.CloseIdleConnections()
-		p.cmd.Process.Kill()
+		end()
 		<-p.exited
 		if t.Failed() {
 			t.Logf("sallyport %s said:\n%s", strings.Join(args, " "), p.Log())
 		}
 	})
-	return p
 }
 
 func (p *Process) wait() {
