@@ -13,14 +13,14 @@ require (
 
 require (
 	github.com/GehirnInc/crypt v0.0.0-20230320061759-8cc1b52080c5 // indirect
-	github.com/gaissmai/bart v0.30.0 // indirect
+	github.com/gaissmai/bart v0.30.0
 	github.com/hashicorp/golang-lru/v2 v2.0.7
-	github.com/tg123/go-htpasswd v1.2.5 // indirect
+	github.com/tg123/go-htpasswd v1.2.5
 	golang.org/x/crypto v0.58.0 // indirect
 )
 
 require (
-	golang.org/x/net v0.62.0 // indirect
+	golang.org/x/net v0.62.0
 	golang.org/x/tools v0.52.0
 )
 

@@ -182,7 +182,7 @@ func startReaders(t *testing.T) *e2e.Process {
 		arguments = append(arguments, "--map=default/"+s.name+"="+endpoint.Addr)
 		guard := ingress("guard-"+s.name, s.host(), "/admin", "guarded")
 		manifests += ingress(s.name, s.host(), "/", s.name) +
-			strings.Replace(guard, "metadata: {", "metadata: {annotations: {nginx.ingress.kubernetes.io/auth-url: http://127.0.0.1:1/}, ", 1)
+			strings.Replace(guard, "metadata: {", "metadata: {annotations: {nginx.ingress.kubernetes.io/whitelist-source-range: 192.0.2.1}, ", 1)
 	}
 	return e2e.Start(t, e2e.Folder(t, map[string]string{"readers.yaml": manifests}), arguments...)
 }
@@ -193,8 +193,8 @@ func checkDoors(t *testing.T, ask func(target string) string) {
 	if answer := ask("/pub/index.html"); !strings.Contains(answer, "open") {
 		t.Fatalf("/pub/index.html is answered %q, want open", answer)
 	}
-	if answer := ask("/admin"); !strings.Contains(answer, "503") {
-		t.Fatalf("/admin is answered %q, want the 503 of its guard", answer)
+	if answer := ask("/admin"); !strings.Contains(answer, "403") {
+		t.Fatalf("/admin is answered %q, want the 403 of its guard", answer)
 	}
 }
 

@@ -67,8 +67,8 @@ func addressesOf(networks []netip.Prefix) *addresses {
 	})
 }
 
-// holds reports whether a network of the set has the address. A zone does not count, and an IPv4 address is one however it
+// holds reports whether a network of the set has the address. A zone does not count (the tree looks at the bytes alone), and an IPv4 address is one however it
 // is written: otherwise a client could leave a network by the way it comes in.
 func (s *addresses) holds(client netip.Addr) bool {
-	return s != nil && s.tree.Contains(client.Unmap().WithZone(""))
+	return s != nil && s.tree.Contains(client.Unmap())
 }

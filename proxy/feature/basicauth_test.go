@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"context"
 	"crypto/md5"
 	"encoding/hex"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"sallyport/proxy"
+	"sallyport/proxy/feature/htpasswd"
 	"sallyport/router"
 )
 
@@ -207,5 +209,20 @@ func TestAChangedSecretStartsAfresh(t *testing.T) {
 		if answer, _ := knock(h, "GET", "/", basicOf(user, "secret")); answer.StatusCode != want {
 			t.Errorf("after the change %s: %s, want %d", user, answer.Status, want)
 		}
+	}
+}
+
+func TestNoTimeForAPasswordIsNoRefusal(t *testing.T) {
+	r := httptest.NewRequest("GET", "/", nil)
+	answer, _ := ask(t, refusalOf(r, htpasswd.Busy, challenge("x"), challenge("x")), new(proxy.Exchange))
+	if answer.StatusCode != 503 || answer.Header.Get("Retry-After") != "1" || answer.Header.Get("WWW-Authenticate") != "" {
+		t.Errorf("%s %v, want 503 and when to come again", answer.Status, answer.Header)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	e := new(proxy.Exchange)
+	ask(t, refusalOf(r.WithContext(ctx), htpasswd.Busy, challenge("x"), challenge("x")), e)
+	if e.Status != proxy.StatusClientClosed || e.Reason != proxy.ClientClosed {
+		t.Errorf("told as %d, %q; want the client gone", e.Status, e.Reason)
 	}
 }

@@ -158,10 +158,14 @@ func TestWhatIsNoOrigin(t *testing.T) {
 }
 
 func TestSeveralOriginsAreNone(t *testing.T) {
-	d, _ := drafting(pairs{"enable-cors": "true", "cors-allow-origin": "https://a.test"}, nil, cors)
-	answer, body := asked(t, d.Handler(Place{}, say("in")), new(proxy.Exchange), "OPTIONS", http.Header{"Origin": {"https://a.test", "https://a.test"}})
-	if answer.StatusCode != 200 || body != "in" {
-		t.Errorf("%d %q, want the endpoint's answer", answer.StatusCode, body)
+	p := (&passage{
+		annotations: pairs{"enable-cors": "true", "cors-allow-origin": "https://a.test"}, features: []func(*Annotations, *Draft){cors}, endpoints: []http.Handler{say("in")},
+	}).open(t)
+	for _, method := range []string{"GET", "OPTIONS"} {
+		answer, body := p.do(t, request(t, method, "http://h.test/", nil, "Origin: https://a.test", "Origin: https://a.test"))
+		if answer.StatusCode != 200 || body != "in" || corsFields(answer.Header) != "" {
+			t.Errorf("%s: %d %q %v, want the endpoint's answer", method, answer.StatusCode, body, answer.Header)
+		}
 	}
 }
 

@@ -198,4 +198,8 @@ func TestPiecesOfAKeyDoNotRunTogether(t *testing.T) {
 		}
 		seen[key] = fields
 	}
+	key, err := g.key(request(t, "GET", "http://h.test/", nil), new(proxy.Exchange), "http://b.test/")
+	if _, ok := seen[key]; ok || err != nil {
+		t.Errorf("%v; another address has the same key", err)
+	}
 }

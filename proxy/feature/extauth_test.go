@@ -179,7 +179,7 @@ func TestAServiceThatCannotBeAskedLetsNobodyIn(t *testing.T) {
 	long := newVerifier(t, says(200, "X-Long: "+strings.Repeat("x", maxAuthHead)))
 	for claim, url := range map[string]string{
 		"nobody listens": closed.URL, "it breaks off": breaks.url, "it speaks no HTTP": "http://" + raw.Addr().String(),
-		"it speaks no TLS": strings.Replace(breaks.url, "http:", "https:", 1), "no such name": "http://nobody.invalid/", "its head has no end": long.url,
+		"it speaks no TLS": strings.Replace(breaks.url, "http:", "https:", 1), "its head has no end": long.url,
 	} {
 		for _, more := range []map[string]string{{}, {"auth-signin": "https://s.test"}, {"satisfy": "any"}, {"auth-cache-key": "$remote_addr", "auth-cache-duration": "200 500 5m"}} {
 			annotations := map[string]string{"auth-url": url}
@@ -573,6 +573,14 @@ func TestSatisfy(t *testing.T) {
 		answer, body := knock(h, "GET", "/", r)
 		if answer.StatusCode != c.want || c.want == 200 && body != "" {
 			t.Errorf("%+v: %s, the endpoint got Authorization %q; want %d and none", c, answer.Status, body, c.want)
+		}
+	}
+}
+
+func TestAFieldThatCouldEndAnotherIsNoReply(t *testing.T) {
+	for text, want := range map[string]bool{"ada": true, "ad\u00e5": true, "a\rX: y": false, "a\nb": false, "a\x00b": false} {
+		if _, err := pick(http.Header{"X-User": {"good", text}}, []string{"X-User"}); (err == nil) != want {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

@@ -14,22 +14,22 @@ import (
 // responseHeaders sets fields of every answer of the routes, from whoever it is (reference A12). It has the last word.
 func responseHeaders(a *Annotations, d *Draft) {
 	a.Section("Fields of answers", ReachPaths, "custom-headers names a ConfigMap whose keys are fields that every answer of the Ingress has, errors and redirects among "+
-		"them; the operator says which names may be set. A name that may not, or cannot, be set is left out alone, where ingress-nginx answers 503 to everything. "+
-		"A change of the ConfigMap counts at once. An empty value removes the field.")
+		"them; the operator says which names may be set. While the ConfigMap is missing, or has a name that may not be set, the routes answer 503: "+
+		"such fields often protect the pages. Unlike in ingress-nginx, a change of the ConfigMap counts at once. An empty value removes the field.")
 	allowed := a.Config().HeaderNames("global-allowed-response-headers", "the fields of answers that Ingresses may set with custom-headers")
 	everywhere := a.Config().ConfigMap("add-headers", "the ConfigMap with fields that every answer of every Ingress has")
-	own := a.ConfigMap("custom-headers", "the ConfigMap with fields that every answer has")
+	own := a.Strict().ConfigMap("custom-headers", "the ConfigMap with fields that every answer has")
 	server := a.Config().Bool("server-tokens", false, "whether answers say Server: sallyport")
 	set := make(map[string]string)
 	if server {
 		set["Server"] = "sallyport"
 	}
 	maps.Copy(set, fields(everywhere, func(expected string) { a.Config().Refuse("add-headers", expected) }))
-	refuse := func(expected string) { a.Refuse("custom-headers", expected) }
+	refuse := func(expected string) { a.Strict().Refuse("custom-headers", expected) }
 	good := fields(own, refuse)
 	for _, name := range slices.Sorted(maps.Keys(good)) {
 		if !slices.Contains(allowed, name) {
-			refuse(fmt.Sprintf("%q is not among the global-allowed-response-headers of the ConfigMap of the controller; it is not set", name))
+			refuse(fmt.Sprintf("%q is not among the global-allowed-response-headers of the ConfigMap of the controller", name))
 			continue
 		}
 		set[name] = good[name]

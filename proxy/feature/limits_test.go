@@ -2,8 +2,8 @@ package feature
 
 import (
 	"fmt"
+	"math"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
@@ -183,6 +183,29 @@ func TestLimitsOutliveTheDraft(t *testing.T) {
 	}
 }
 
+// TestSharesByOneFieldAreNotThoseByAnother, although the values are the same.
+func TestSharesByOneFieldAreNotThoseByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := new(Draft)
+		for _, by := range []string{"$http_x_key", "$http_x_other"} {
+			a := &Annotations{reading: &reading{in: Input{Annotations: prefixed(pairs{"limit-rps": "1"}), Config: &Config{values: pairs{"limit-conn-zone-variable": by}}}}}
+			d = &Draft{memory: d.Memory().next()}
+			a.run(d, []func(*Annotations, *Draft){limits})
+			if passed, _, _ := sent(t, d.Handler(Place{}, say("in")), 9, "10.0.0.1", http.Header{"X-Key": {"a"}, "X-Other": {"a"}}); passed != 6 {
+				t.Errorf("by %s %d of 9 pass, want 6", by, passed)
+			}
+		}
+	})
+}
+
+func TestABurstIsNeverNegative(t *testing.T) {
+	for _, c := range []struct{ a, b, want int }{{0, 5, 0}, {5, 0, 0}, {3, 5, 15}, {math.MaxInt, 1, math.MaxInt}, {math.MaxInt/2 + 1, 2, math.MaxInt}, {1 << 30, math.MaxInt, math.MaxInt}} {
+		if got := times(c.a, c.b); got != c.want {
+			t.Errorf("%d times %d is %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
 func TestALimitThatCannotBeReadLetsNobodyIn(t *testing.T) {
 	names := map[string][]string{"limit-allowlist": {"", ",", "all", "10.0.0.0/8;192.0.2.1"}, "limit-whitelist": {"", "all"}}
 	for _, name := range []string{"limit-connections", "limit-rps", "limit-rpm", "limit-burst-multiplier"} {
@@ -299,10 +322,10 @@ func TestAPanicFreesItsPlace(t *testing.T) {
 				t.Error("no panic")
 			}
 		}()
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		sent(t, h, 1, "10.0.0.1", nil)
 	}()
 	fault = false
-	if passed, _, _ := sent(t, h, 1, "0.0.0.0", nil); passed != 1 {
+	if passed, _, _ := sent(t, h, 1, "10.0.0.1", nil); passed != 1 {
 		t.Error("the place is still taken")
 	}
 }
