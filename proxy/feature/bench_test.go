@@ -64,13 +64,6 @@ func BenchmarkRoute(b *testing.B) {
 	}
 }
 
-func TestFeaturesCostTwoAllocations(t *testing.T) {
-	plain := testing.AllocsPerRun(1000, route(t, nil))
-	if n := testing.AllocsPerRun(1000, route(t, costly)) - plain; n > 2 {
-		t.Errorf("CORS, a limit, a list and a rewrite allocate %v times more, want 2 at most", n)
-	}
-}
-
 // TestAFeatureThatIsOffIsNotThere holds that a route without annotations is its last handler, but for what every route has.
 func TestAFeatureThatIsOffIsNotThere(t *testing.T) {
 	off := map[string]string{
