@@ -154,7 +154,7 @@ func (b *Builder) fallbackOf(h *host, routes []*draft) *draft {
 	}
 	for _, s := range h.sites {
 		if s.owner.features.Host.Wraps() { // what it asks for is for every path, also for those that no route takes
-			return s.fallback
+			return s.bare
 		}
 	}
 	if h.name == "" {

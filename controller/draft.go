@@ -14,12 +14,13 @@ import (
 // A draft is a route being assembled: known from the translation of its Ingress, with a handler once it has its place in
 // the table.
 type draft struct {
-	match router.Match
-	owner *translated // nil: the catch-all of the process's default backend
-	field string      // of the path, or of the default backend
-	info  proxy.RouteInfo
-	last  http.Handler   // of the chain
-	pool  *upstream.Pool // where last leads; nil: nowhere
+	match   router.Match
+	owner   *translated // nil: the catch-all of the process's default backend
+	field   string      // of the path, or of the default backend
+	info    proxy.RouteInfo
+	refused bool           // the path is to be an expression and is none; the route only closes what it may have guarded
+	last    http.Handler   // of the chain
+	pool    *upstream.Pool // where last leads; nil: nowhere
 
 	form routeForm // as the host has it
 
@@ -36,10 +37,11 @@ type routeForm struct {
 	match   router.Match  // as the table has it
 	regexBy *translated   // the Ingress because of which it is a regular expression; nil: it is none
 	hosts   []*translated // Ingresses that want something of the whole host, oldest first
+	front   *translated   // the Ingress by which what stands before every host is known; nil: nothing does
 }
 
 func (f routeForm) equal(o routeForm) bool {
-	return f.hostTLS == o.hostTLS && f.match == o.match && f.regexBy == o.regexBy && slices.Equal(f.hosts, o.hosts)
+	return f.hostTLS == o.hostTLS && f.match == o.match && f.regexBy == o.regexBy && f.front == o.front && slices.Equal(f.hosts, o.hosts)
 }
 
 // serve gives the draft its handler and says whether it is another one than before. A panic of a feature costs this
@@ -85,6 +87,9 @@ func (d *draft) chain() http.Handler {
 	}
 	for _, t := range slices.Backward(d.form.hosts) {
 		handler = t.features.Host.Handler(place, handler)
+	}
+	if d.form.front != nil {
+		handler = d.form.front.features.Host.FrontOf(handler)
 	}
 	return handler
 }

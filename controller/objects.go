@@ -63,10 +63,10 @@ func References(ingress *networkingv1.Ingress) []Ref {
 	return c.refs
 }
 
-// ConfigReferences are those that the controller's ConfigMap names.
-func ConfigReferences(data map[string]string) []Ref {
+// ConfigReferences are those that the controller's ConfigMap, of a namespace, names.
+func ConfigReferences(namespace string, data map[string]string) []Ref {
 	c := new(collector)
-	feature.NewConfig(data, feature.Input{Objects: c, AnyNamespace: true})
+	feature.NewConfig(data, feature.Input{Namespace: namespace, Objects: c, AnyNamespace: true})
 	return c.refs
 }
 

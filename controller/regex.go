@@ -27,15 +27,19 @@ func (h *host) form(routes []*draft, fallback *draft, hostTLS bool) {
 			hosts = append(hosts, s.owner)
 		}
 	}
+	var front *translated
+	if len(h.sites) > 0 && h.sites[0].owner.features.Host.Fronted() {
+		front = h.sites[0].owner
+	}
 	for _, d := range routes {
-		d.form = routeForm{hostTLS: hostTLS, match: d.match, hosts: hosts}
+		d.form = routeForm{hostTLS: hostTLS, match: d.match, hosts: hosts, front: front}
 		if by := regexBy[d.info.Namespace]; by != nil {
 			d.form.regexBy = by
 			d.form.match = h.regexMatch(d, by)
 		}
 	}
 	if fallback != nil {
-		fallback.form = routeForm{hostTLS: hostTLS, match: fallback.match, hosts: hosts}
+		fallback.form = routeForm{hostTLS: hostTLS, match: fallback.match, hosts: hosts, front: front}
 	}
 }
 
@@ -43,14 +47,28 @@ func (h *host) form(routes []*draft, fallback *draft, hostTLS bool) {
 // Ingress that did not ask for it, is what its author wrote.
 func (h *host) regexMatch(d *draft, by *translated) router.Match {
 	match := router.Match{Host: d.match.Host, Path: d.match.Path, Type: router.Regex}
+	if d.refused {
+		match.Path = regexp.QuoteMeta(beginning(match.Path))
+		return match
+	}
 	if err := pattern.Diagnose(match.Path); err != nil {
 		match.Path = regexp.QuoteMeta(match.Path)
 		h.problem(Warning, ReasonPathAsText, d.owner, d.field, "%q is compared as text although Ingress %s makes the paths of %s regular expressions: %v", d.match.Path, by.source, hostText(h.name), err)
 	}
-	if rest, ok := strings.CutSuffix(match.Path, "/"); ok && d.match.Type == router.Prefix && rest != "" {
+	if rest, ok := strings.CutSuffix(match.Path, "/"); ok && d.match.Type == router.Prefix && rest != "" && regexp.QuoteMeta(rest) == rest {
 		match.Path = rest + "(?:/|$)" // a Prefix takes its path without the slash too
 	}
 	return match
+}
+
+// beginning is the text that every match of an expression begins with, as far as its author wrote it plainly: an
+// expression that cannot be read closes what lies below it.
+func beginning(path string) string {
+	plain := strings.IndexAny(path, `\.+*?()|[]{}^$`)
+	if plain < 0 {
+		return path
+	}
+	return path[:strings.LastIndexByte(path[:plain], '/')+1]
 }
 
 // sortRegex puts the regular expressions in the order in which they are tried: the longest text first, of two with one

@@ -42,6 +42,7 @@ type site struct {
 	host     string
 	field    string // of the first rule
 	drafts   []*draft
+	bare     *draft // 404 with what the Ingress asks for the host around it; nil: it asks for nothing
 	fallback *draft // what answers where no path matches, if that is for this Ingress to say; nil: the front's 404
 	catchAll bool   // of an Ingress without rules: its default backend answers for every host that nobody names
 }
@@ -154,8 +155,11 @@ func (t *translation) site(host, field string) *site {
 	switch {
 	case t.backend != nil:
 		s.fallback = t.newDraft(match, "spec.defaultBackend", t.backend)
-	case t.builder.options.DefaultBackend != (Key{}), t.features.Host.Wraps():
+	case t.builder.options.DefaultBackend != (Key{}):
 		s.fallback = t.newDraft(match, field, nil)
+	}
+	if t.features.Host.Wraps() {
+		s.bare = t.newDraft(match, field, nil)
 	}
 	t.sites = append(t.sites, s)
 	return s
@@ -200,7 +204,7 @@ func (t *translation) translatePath(site *site, p *networkingv1.HTTPIngressPath,
 	}
 	if t.features.SpreadsRegex(path) {
 		if err := pattern.Diagnose(path); err != nil {
-			t.problem(Error, ReasonInvalid, field+".path", "%q is to be a regular expression: %v; the path is not served", path, err)
+			t.refusePattern(site, router.Match{Host: site.host, Path: path, Type: kind}, field, err)
 			return
 		}
 	}
@@ -213,6 +217,19 @@ func (t *translation) translatePath(site *site, p *networkingv1.HTTPIngressPath,
 	if !usable { // no other path may take its requests
 		d.last = failure{http.StatusServiceUnavailable, proxy.NoService}
 	}
+	site.drafts = append(site.drafts, d)
+}
+
+// refusePattern tells that a path is no expression that can be used. Where the Ingress keeps clients out, what the path may
+// have taken answers 503, lest another route opens it.
+func (t *translation) refusePattern(site *site, match router.Match, field string, err error) {
+	if !t.features.Guards() {
+		t.problem(Error, ReasonInvalid, field+".path", "%q is to be a regular expression: %v; the path is not served", match.Path, err)
+		return
+	}
+	t.problem(Error, ReasonInvalid, field+".path", "%q is to be a regular expression: %v; the Ingress guards its paths, so what begins with %q is answered 503", match.Path, err, beginning(match.Path))
+	d := t.newDraft(match, field+".path", nil)
+	d.refused, d.last = true, failure{http.StatusServiceUnavailable, proxy.Denied}
 	site.drafts = append(site.drafts, d)
 }
 

@@ -124,7 +124,7 @@ func (c *secrets) filter(dirty map[controller.Ref]client.Object) {
 		if config, ok := c.followed[c.config].(*corev1.ConfigMap); ok {
 			data = config.Data
 		}
-		c.link(c.config, controller.ConfigReferences(data), touched)
+		c.link(c.config, controller.ConfigReferences(c.config.Namespace, data), touched)
 	}
 	for ref := range touched {
 		c.reconsider(ref)

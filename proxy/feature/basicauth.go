@@ -50,7 +50,7 @@ func basicAuth(a *Annotations, d *Draft) {
 		return
 	}
 	d.Guard(func(r *http.Request) http.Handler {
-		if e := proxy.From(r); !d.satisfyAny && e.Route != nil && exempts(exempt, e.Route.Path) {
+		if e := proxy.From(r); !d.satisfyAny && e.Info != nil && exempts(exempt, e.Info.Path) {
 			return nil
 		}
 		return check(r)

@@ -8,13 +8,14 @@ import (
 // A Config is the ConfigMap of the controller (--configmap): what holds for every Ingress that says nothing else, and what
 // holds for the process. It never changes. The nil Config has no keys.
 type Config struct {
-	values map[string]string
-	denies bool // a key is misspelt that may have been meant to keep clients out
+	values    map[string]string
+	namespace string // of the ConfigMap, and of what it names without one
+	denies    bool   // a key is misspelt that may have been meant to keep clients out
 }
 
 // NewConfig reads the data of a ConfigMap and finds what is wrong with it, once for all Ingresses.
 func NewConfig(data map[string]string, in Input) (*Config, []Problem) {
-	c := &Config{values: maps.Clone(data)}
+	c := &Config{values: maps.Clone(data), namespace: in.Namespace}
 	in.Annotations, in.Memory, in.Config = nil, nil, c
 	a := &Annotations{reading: &reading{in: in}}
 	a.run(&Draft{Settings: in.Settings}, All)

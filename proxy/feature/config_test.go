@@ -80,3 +80,47 @@ func TestASnippetIsToldWithTheAnnotationThatDoesItsWork(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatTheConfigMapNamesIsOfItsOwnNamespace(t *testing.T) {
+	seen := &asking{}
+	config, _ := NewConfig(map[string]string{"add-headers": "edge"}, Input{Namespace: "ops", Objects: seen})
+	Parse(Input{Namespace: "tenant", Config: config, Objects: seen})
+	for _, name := range seen.names {
+		if name != "ops/edge" {
+			t.Errorf("%s is asked for, want ops/edge", name)
+		}
+	}
+	if len(seen.names) < 2 {
+		t.Errorf("asked for %v, want ops/edge for the ConfigMap and for the Ingress", seen.names)
+	}
+}
+
+// asking notes the ConfigMaps it is asked for.
+type asking struct {
+	anything
+	names []string
+}
+
+func (a *asking) ConfigMap(namespace, name string) (map[string]string, bool) {
+	a.names = append(a.names, namespace+"/"+name)
+	return nil, true
+}
+
+func TestWhatWasLearnedOutlivesAMistake(t *testing.T) {
+	made := 0
+	features := func(a *Annotations, d *Draft) {
+		if n := a.Int("limit-rps", 0, "how many"); n > 0 && !a.Failed() {
+			Recall(d, "buckets", func() *int { made++; return new(int) })
+		}
+	}
+	defer func(all []func(*Annotations, *Draft)) { All = all }(All)
+	All = []func(*Annotations, *Draft){features}
+	var memory *Memory
+	for _, value := range []string{"5", "5x", "", "5"} {
+		d, _ := Parse(Input{Annotations: map[string]string{NginxPrefix + "limit-rps": value}, Memory: memory})
+		memory = d.Memory()
+	}
+	if made != 1 {
+		t.Errorf("made %d times, want once", made)
+	}
+}

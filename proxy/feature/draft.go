@@ -65,6 +65,9 @@ func (d *Draft) SpreadsRegex(path string) bool { return d.spread != nil && d.spr
 // Deny makes every route of the Ingress answer 503: something that guards them cannot be had.
 func (d *Draft) Deny() { d.denied = true }
 
+// Guards reports whether something keeps clients out of the routes, or is to.
+func (d *Draft) Guards() bool { return d.denied || d.guard != nil }
+
 // Denied reports whether Deny was called.
 func (d *Draft) Denied() bool { return d.denied }
 
@@ -94,6 +97,7 @@ type HostDraft struct {
 	WWW *WWWRedirect
 
 	layers layers
+	front  Middleware // of the process, around every host once; nil: none
 }
 
 // A WWWRedirect answers for the twin of a host. Nil: nothing does.
@@ -104,6 +108,20 @@ type WWWRedirect struct {
 
 // Use wraps everything the hosts answer.
 func (h *HostDraft) Use(m Middleware) { h.layers.add(m) }
+
+// Front wraps everything that any host answers, outermost: it must be the same whichever Ingress asks for it.
+func (h *HostDraft) Front(m Middleware) { h.front = m }
+
+// Fronted reports whether there is something of that kind.
+func (h *HostDraft) Fronted() bool { return h.front != nil }
+
+// FrontOf is next with that around it.
+func (h *HostDraft) FrontOf(next http.Handler) http.Handler {
+	if h.front == nil {
+		return next
+	}
+	return h.front(next)
+}
 
 // Wraps reports whether anything was asked for the host.
 func (h *HostDraft) Wraps() bool { return len(h.layers) > 0 }

@@ -57,7 +57,7 @@ func externalAuth(a *Annotations, d *Draft) {
 	g := &authGuard{authSetting: wanted, draft: d, exempt: exempt, client: d.authClient(wanted.idle), trail: newTrail(), chosen: chosenBy(wanted.url)}
 	if wanted.cacheKey != nil {
 		g.cache = Recall(d, "auth-cache-key\x00"+wanted.identity(), func() *authCache { return newAuthCache(maxCached) })
-		g.mixes = credentialsBeside(wanted.cacheKey.String())
+		g.mixes = credentialsBeside(wanted.cacheKey)
 	}
 	d.Guard(g.check)
 	if len(wanted.passed) > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"sallyport/proxy"
+	"sallyport/proxy/feature/value"
 )
 
 // An authCache remembers answers of a service. It holds no more bytes than it was made for; what was not asked for longest
@@ -90,12 +91,10 @@ func (p *authReply) bytes() int {
 // client would get another's answer.
 type credentials struct{ authorization, cookie bool }
 
-func credentialsBeside(key string) credentials {
-	key = strings.ToLower(strings.NewReplacer("{", "", "}", "").Replace(key))
-	return credentials{
-		authorization: !strings.Contains(key, "$http_authorization"),
-		cookie:        !strings.Contains(key, "$http_cookie") && !strings.Contains(key, "$cookie_"),
-	}
+// credentialsBeside reads what a key names. One cookie is not the Cookie field: whoever has none of that name, or has it
+// under another as a long session has, would share an answer with others.
+func credentialsBeside(key *value.Template) credentials {
+	return credentials{authorization: !key.NamesField("Authorization"), cookie: !key.NamesField("Cookie")}
 }
 
 // key is what requests have in common that get the same answer. Each piece is preceded by its length, so that no client

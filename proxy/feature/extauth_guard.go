@@ -45,7 +45,7 @@ var errLoop = errors.New("the service is asked by way of the route that it guard
 
 func (g *authGuard) check(r *http.Request) (refusal http.Handler) {
 	e := proxy.From(r)
-	if !g.draft.satisfyAny && e.Route != nil && exempts(g.exempt, e.Route.Path) {
+	if !g.draft.satisfyAny && e.Info != nil && exempts(g.exempt, e.Info.Path) {
 		return nil
 	}
 	reply, err := g.reply(r, e)

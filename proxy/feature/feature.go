@@ -108,6 +108,9 @@ func Parse(in Input) (*Draft, []Problem) {
 	if in.Config != nil && in.Config.denies {
 		d.Deny()
 	}
+	if d.Denied() {
+		d.memory.keep() // until the mistake is mended
+	}
 	return d, slices.DeleteFunc(a.problems, func(p Problem) bool { return p.Config })
 }
 

@@ -15,6 +15,15 @@ func (m *Memory) next() *Memory {
 	return n
 }
 
+// keep remembers what was not asked for too: a draft that denies asks for little.
+func (m *Memory) keep() {
+	for key, value := range m.before {
+		if _, ok := m.now[key]; !ok {
+			m.now[key] = value
+		}
+	}
+}
+
 // Recall returns what was remembered under a key, else what make returns, which is remembered. What a draft does not ask
 // for is forgotten. The key tells all that the value depends on: another limit is another key.
 func Recall[T any](d *Draft, key string, make func() T) T {

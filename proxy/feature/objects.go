@@ -80,15 +80,21 @@ func (a *Annotations) Backend(name, usage string) *Backend {
 // operator.
 func (a *Annotations) reference(name, what, usage string) (namespace, object string) {
 	d := Declaration{Name: name, Values: `the name of ` + what + `, as in "name" or "namespace/name"`, Usage: usage}
+	_, _, annotated := a.find(name)
+	annotated = annotated && !a.scope.onlyConfig
 	full := read(a, d, "", func(value string) (string, string) {
+		own := a.in.Namespace
+		if !annotated && a.in.Config != nil {
+			own = a.in.Config.namespace
+		}
 		namespace, object, found := strings.Cut(value, "/")
 		if !found {
-			namespace, object = a.in.Namespace, value
+			namespace, object = own, value
 		}
-		if !isName(namespace) && namespace != a.in.Namespace || !isName(object) {
+		if !isName(namespace) && namespace != own || !isName(object) {
 			return "", "expected the name of " + what + `, as in "name" or "namespace/name"`
 		}
-		if _, _, own := a.find(name); own && !a.scope.onlyConfig && namespace != a.in.Namespace && !a.crossNamespace() {
+		if annotated && namespace != a.in.Namespace && !a.crossNamespace() {
 			return "", fmt.Sprintf("%s of another namespace than the Ingress's own, %q, may be named only where the ConfigMap says allow-cross-namespace-resources", what, a.in.Namespace)
 		}
 		return namespace + "/" + object, ""

@@ -39,8 +39,7 @@ func rewrite(a *Annotations, d *Draft) {
 		next = a.replacementOf(target, prefix)
 	}
 	if next == nil {
-		d.SpreadRegex(func(string) bool { return useRegex })
-		return
+		return // the paths are expressions all the same: as text they would take other requests
 	}
 	d.UseAt(func(at Place) Middleware {
 		if at.Match.Path == target || at.Match.Type != router.Regex {

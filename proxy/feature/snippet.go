@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
@@ -40,15 +41,42 @@ var idioms = map[string]string{
 	"error_page":              "custom-http-errors and default-backend answer errors",
 }
 
-// snippetAdvice says what to write instead of a snippet: "" where there is nothing to say. It looks at the first word of
-// each line and after each semicolon, in the first few kilobytes.
+// guardingDirectives keep clients out, or may: a route whose snippet has one does not stand open without it. Everything
+// that is run, not read, is among them.
+var guardingDirectives = []string{"allow", "deny", "satisfy", "return", "if", "internal", "valid_referers", "ssl_verify_client"}
+
+var guardingPrefixes = []string{"auth_", "limit_", "secure_link", "access_by_", "rewrite_by_", "content_by_", "modsecurity"}
+
+// snippetGuards reports whether a snippet may have been written to keep clients out. A redirect is no such thing.
+func snippetGuards(text string) bool {
+	for words := range directives(text) {
+		switch name := strings.ToLower(words[0]); {
+		case name == "return" && len(words) > 1 && strings.HasPrefix(words[1], "3"):
+		case slices.Contains(guardingDirectives, name), slices.ContainsFunc(guardingPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }):
+			return true
+		}
+	}
+	return false
+}
+
+// directives yields what may be a directive of a snippet, with what stands behind it: the words up to a semicolon, a brace
+// or the end of the line.
+func directives(text string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		for piece := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune("\n;{}", r) }) {
+			if words := strings.Fields(piece); len(words) > 0 && !yield(words) {
+				return
+			}
+		}
+	}
+}
+
+// snippetAdvice says what to write instead of a snippet: "" where there is nothing to say.
 func snippetAdvice(text string) string {
 	var advice []string
-	words := strings.FieldsFunc(text[:min(len(text), 4<<10)], func(r rune) bool { return r == '\n' || r == ';' || r == '{' || r == '}' })
-	for _, line := range words {
-		directive, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if instead := idioms[directive]; instead != "" && !slices.Contains(advice, directive+": "+instead) {
-			advice = append(advice, directive+": "+instead)
+	for words := range directives(text) {
+		if instead := idioms[words[0]]; instead != "" && !slices.Contains(advice, words[0]+": "+instead) {
+			advice = append(advice, words[0]+": "+instead)
 		}
 	}
 	if len(advice) == 0 {

@@ -26,8 +26,9 @@ func (a *Annotations) reportUnread() {
 		p.Reason, p.Message, meant = a.explain(name)
 		if strings.Contains(name, "-snippet") {
 			p.Message += snippetAdvice(p.Value)
+			p.Denies = snippetGuards(p.Value)
 		}
-		if guards(name) || guards(meant) {
+		if p.Denies || guards(name) || guards(meant) {
 			p.Denies, p.Message = true, p.Message+closed
 		}
 		a.problems = append(a.problems, p)

@@ -210,6 +210,16 @@ func (t *Template) Literal() (text string, ok bool) { return t.text, t.vars == 0
 // String returns the text as it was parsed.
 func (t *Template) String() string { return t.text }
 
+// NamesField reports whether the text holds the variable of a whole header field, such as $http_cookie.
+func (t *Template) NamesField(field string) bool {
+	for _, p := range t.parts {
+		if p.variable != nil && p.variable == families["http_"] && strings.EqualFold(strings.ReplaceAll(p.name, "_", "-"), field) {
+			return true
+		}
+	}
+	return false
+}
+
 // Highest is the number of the highest capture in the text; 0 when there is none.
 func (t *Template) Highest() int {
 	highest := 0
