@@ -5,7 +5,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,10 +28,24 @@ func ingress(name, host string, pathAndService ...string) string {
 // streaming are annotations without which an upload is kept whole before an endpoint gets it.
 const streaming = `name: streams, annotations: {nginx.ingress.kubernetes.io/proxy-request-buffering: "off", nginx.ingress.kubernetes.io/proxy-body-size: "0"}}`
 
-// TestSwapsLeaveTrafficAlone rewrites manifests a thousand times under load. Each version has a path of its own, and
-// the next is written when that path answers: a thousand tables, one after the other.
+// swaps is how often TestSwapsLeaveTrafficAlone rewrites manifests: a thousand times in `make test`, which takes more than a
+// minute, and fewer times by itself.
+func swaps(t *testing.T) int {
+	text := os.Getenv("E2E_SWAPS")
+	if text == "" {
+		return 200
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("E2E_SWAPS is %q, want a whole number from 1", text)
+	}
+	return n
+}
+
+// TestSwapsLeaveTrafficAlone rewrites manifests again and again under load. Each version has a path of its own, and the
+// next is written when that path answers: as many tables, one after the other.
 func TestSwapsLeaveTrafficAlone(t *testing.T) {
-	const swaps = 1000
+	swaps := swaps(t)
 	a, b := e2e.Echo(t, "127.0.0.1:0", "a"), e2e.Echo(t, "127.0.0.1:0", "b")
 	s := &streams{tick: make(chan string)}
 	t.Cleanup(func() { close(s.tick) })
@@ -58,9 +74,9 @@ func TestSwapsLeaveTrafficAlone(t *testing.T) {
 			o.exchange(fmt.Sprintf("word-%d", i))
 		}
 	}
-	load.Stop(t, 5000)
+	load.Stop(t, int64(5*swaps))
 	o.finish()
-	if swapped := p.Metric(t, "sallyport_table_generation") - before; swapped < swaps {
+	if swapped := p.Metric(t, "sallyport_table_generation") - before; swapped < float64(swaps) {
 		t.Errorf("the table was swapped %v times, want at least %d", swapped, swaps)
 	}
 }
