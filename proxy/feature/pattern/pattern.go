@@ -1,9 +1,6 @@
 // Package pattern is the regular expressions that paths hold where use-regex or rewrite-target ask for them.
 //
 //	re, err := pattern.Compile("/app(/|$)(.*)")
-//	...
-//	var room [9]string
-//	captures, ok := pattern.Captures(room[:0], re, "/app/a") // "/", "a"
 //
 // A pattern matches at the start of a path, whatever the case. Expressions are RE2 (https://github.com/google/re2/wiki/Syntax):
 // matching takes time in proportion to the path, whoever wrote the pattern and whatever the path. Manifests written for
@@ -12,7 +9,7 @@
 //
 // # What it does not do
 //
-// It keeps no order among paths ([Literal] helps whoever does), and puts no text together from captures.
+// It keeps no order among paths, and puts no text together from captures.
 package pattern
 
 import (
@@ -90,22 +87,4 @@ func size(re *syntax.Regexp) int {
 		return n + 2
 	}
 	return 1
-}
-
-// Captures appends to dst what the first nine groups of a pattern matched in a path, $1 first; a group that took no part
-// is empty. ok is false where the pattern does not match. It allocates the slice of indexes that package regexp returns,
-// and what dst lacks in room.
-func Captures(dst []string, re *regexp.Regexp, path string) (captures []string, ok bool) {
-	at := re.FindStringSubmatchIndex(path)
-	if at == nil {
-		return dst, false
-	}
-	for i := 2; i < len(at) && i <= 18; i += 2 {
-		if at[i] < 0 {
-			dst = append(dst, "")
-			continue
-		}
-		dst = append(dst, path[at[i]:at[i+1]])
-	}
-	return dst, true
 }

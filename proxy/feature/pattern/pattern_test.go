@@ -4,10 +4,8 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
-	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 func TestDiagnoseNamesWhatNginxHasAndWeHaveNot(t *testing.T) {
@@ -143,85 +141,6 @@ func TestPatternsMatchAtTheStartWhateverTheCase(t *testing.T) {
 			t.Errorf("%q: %v, want %v", path, got, want)
 		}
 	}
-}
-
-func TestCaptures(t *testing.T) {
-	for _, c := range []struct {
-		expr, path string
-		want       []string
-		ok         bool
-	}{
-		{"/app(/|$)(.*)", "/app/a/b", []string{"/", "a/b"}, true},
-		{"/app(/|$)(.*)", "/APP", []string{"", ""}, true},
-		{"/app(/|$)(.*)", "/apple", nil, false},
-		{"/a", "/a", nil, true},
-		{"/(a)|/(b)", "/b", []string{"", "b"}, true},
-		{"/(?:x)(?<name>y)", "/xy", []string{"y"}, true},
-		{"/(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)", "/abcdefghij", strings.Split("abcdefghi", ""), true},
-	} {
-		re, err := Compile(c.expr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, ok := Captures(nil, re, c.path)
-		if ok != c.ok || !slices.Equal(got, c.want) {
-			t.Errorf("%q in %q: %q, %v; want %q, %v", c.expr, c.path, got, ok, c.want, c.ok)
-		}
-	}
-}
-
-func TestCapturesAllocatesTheIndexesOnly(t *testing.T) {
-	re, err := Compile("/app(/|$)(.*)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var room [9]string
-	if n := testing.AllocsPerRun(1000, func() { Captures(room[:0], re, "/app/a/b") }); n > 1 {
-		t.Errorf("Captures allocates %v times, want 1", n)
-	}
-}
-
-func TestLiteral(t *testing.T) {
-	for expr, want := range map[string]string{
-		`/api/(.*)`: "/api/", `/(a|b)`: "/", `/foo[0-9]`: "/foo", `/a?b`: "/", `/a+b`: "/a", `/ab*`: "/a", ``: "", `.*`: "",
-		`/`: "/", `^/api$`: "/api", `/a\.b`: "/a.b", `/(foo|fob)/x`: "/fo", `/(Foo|fOO)x`: "/Foo", `/(a)(b)c`: "/abc", `/\Qa.b\E`: "/a.b",
-		`/a{2}b`: "/a", `/a{1}b`: "/ab", `/(ab){0,3}`: "/", `/foo(/|$)(.*)`: "/foo", `/a|/b`: "/", `/a|b`: "", `(?i)/A`: "/A",
-		`/(?!a)`: "", `/[`: "", `/` + strings.Repeat("a", 1024): "", `/é/.`: "/é/", `/(|a)b`: "/", `/\bab\b`: "/ab",
-	} {
-		if got := Literal(expr); got != want {
-			t.Errorf("Literal(%q) = %q, want %q", expr, got, want)
-		}
-	}
-}
-
-// beginsWith reports whether text begins with prefix, letter by letter and whatever the case.
-func beginsWith(text, prefix string) bool {
-	for _, want := range prefix {
-		got, n := utf8.DecodeRuneInString(text)
-		if n == 0 || !strings.EqualFold(string(got), string(want)) {
-			return false
-		}
-		text = text[n:]
-	}
-	return true
-}
-
-func FuzzLiteralBeginsEveryMatch(f *testing.F) {
-	for _, seed := range [][2]string{
-		{`/api/(.*)`, "/API/x"}, {`/(foo|fob)`, "/FOB"}, {`/a?b`, "/b"}, {`/(a|)b`, "/b"}, {`/(kk|K)s`, "/\u212aſ"}, {`/a{2,3}b`, "/aab"},
-		{`(?i:/a)|/ab`, "/A"}, {`/(ab){2}c`, "/ababc"}, {"\ufffd", "\xff"}, {`(?-i)/A(?i)b`, "/AB"}, {`/[aA]b`, "/AB"}, {`(/a)+b`, "/a/ab"},
-	} {
-		f.Add(seed[0], seed[1])
-	}
-	f.Fuzz(func(t *testing.T, expr, path string) {
-		re, err := Compile(expr)
-		if err != nil {
-			return
-		}
-		if want := Literal(expr); re.MatchString(path) && !beginsWith(path, want) {
-			t.Errorf("%q matches %q, which does not begin with %q", expr, path, want)
-		}
-	})
 }
 
 func FuzzDiagnoseRefusesWhatCannotCompile(f *testing.F) {
