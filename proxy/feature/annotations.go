@@ -27,10 +27,31 @@ type Annotations struct {
 // reading is what all views of one Annotations share.
 type reading struct {
 	in       Input
+	written  map[string]written // the annotations under our prefixes, by name
 	section  Section
+	collect  bool // declarations are wanted, not only values
 	declared []Declaration
 	problems []Problem
 	failed   bool // the feature that runs has read a bad value
+}
+
+// A written is an annotation as somebody wrote it.
+type written struct{ key, value string }
+
+// newAnnotations returns what features read of an Ingress.
+func newAnnotations(in Input) *Annotations {
+	a := &Annotations{reading: &reading{in: in}}
+	for key, value := range in.Annotations {
+		name, ok := nameOf(key)
+		if _, twice := in.Annotations[OwnPrefix+name]; !ok || twice && key != OwnPrefix+name {
+			continue
+		}
+		if a.written == nil {
+			a.written = make(map[string]written, len(in.Annotations))
+		}
+		a.written[name] = written{key, value}
+	}
+	return a
 }
 
 // scope says where a reader looks, and what a mistake costs.
@@ -182,6 +203,9 @@ func readConfig[T any](a *Annotations, d Declaration, usual T, parse func(string
 }
 
 func (a *Annotations) declare(d Declaration) {
+	if !a.collect {
+		return
+	}
 	d.Annotation, d.Key, d.Section = !a.scope.onlyConfig, a.scope.config, a.section
 	if known := func(o Declaration) bool { return o.Name == d.Name && o.Usage == d.Usage }; slices.ContainsFunc(a.declared, known) {
 		return // a key that two features need
@@ -211,12 +235,8 @@ func unless(ok bool, expected string) string {
 
 // find returns the value of a name under the prefix that wins, with the name in full.
 func (a *Annotations) find(name string) (key, value string, ok bool) {
-	for _, prefix := range prefixes {
-		if value, ok = a.in.Annotations[prefix+name]; ok {
-			return prefix + name, value, true
-		}
-	}
-	return "", "", false
+	w, ok := a.written[name]
+	return w.key, w.value, ok
 }
 
 func (a *Annotations) refuse(why Reason, key, value, expected string) {

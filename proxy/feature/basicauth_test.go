@@ -37,7 +37,7 @@ var lets = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Wri
 // secured is a route that annotations guard.
 func secured(t testing.TB, annotations map[string]string, secrets vault) (http.Handler, []Problem) {
 	t.Helper()
-	a := &Annotations{reading: &reading{in: Input{Namespace: "shop", Annotations: prefixed(annotations), Objects: secrets}}}
+	a := newAnnotations(Input{Namespace: "shop", Annotations: prefixed(annotations), Objects: secrets})
 	d := new(Draft)
 	a.run(d, authFeatures)
 	return d.Handler(Place{Match: router.Match{Path: "/"}}, lets), a.problems
@@ -162,7 +162,7 @@ func TestMistakesInPasswordsNeverOpenARoute(t *testing.T) {
 		all := prefixed(good)
 		all[OwnPrefix+"auth-secret"] = own
 		all[NginxPrefix+"auth-secret"] = map[string]string{"users": "missing", "missing": "users"}[own]
-		a := &Annotations{reading: &reading{in: Input{Namespace: "shop", Annotations: all, Objects: secrets}}}
+		a := newAnnotations(Input{Namespace: "shop", Annotations: all, Objects: secrets})
 		d := new(Draft)
 		a.run(d, authFeatures)
 		if answer, _ := knock(d.Handler(Place{}, lets), "GET", "/", basicOf("ada", "secret")); answer.StatusCode != want {
@@ -188,7 +188,7 @@ func TestAChangedSecretStartsAfresh(t *testing.T) {
 	draft := func(text string, before *Draft) (*Draft, http.Handler) {
 		in.Objects = vault{"shop/users": {"auth": []byte(text)}}
 		d := &Draft{memory: before.Memory().next()}
-		(&Annotations{reading: &reading{in: in}}).run(d, authFeatures)
+		newAnnotations(in).run(d, authFeatures)
 		return d, d.Handler(Place{}, lets)
 	}
 	first, h := draft(plainUsers, new(Draft))

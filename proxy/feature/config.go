@@ -17,7 +17,8 @@ type Config struct {
 func NewConfig(data map[string]string, in Input) (*Config, []Problem) {
 	c := &Config{values: maps.Clone(data), namespace: in.Namespace}
 	in.Annotations, in.Memory, in.Config = nil, nil, c
-	a := &Annotations{reading: &reading{in: in}}
+	a := newAnnotations(in)
+	a.collect = true
 	a.run(&Draft{Settings: in.Settings}, All)
 	read := len(a.problems)
 	a.reportUnreadKeys()

@@ -223,15 +223,15 @@ func TestStatusesThatCannotHavePagesAreRefused(t *testing.T) {
 		{"600", "500", []int{500}, true}, {"404,x", "500", []int{500}, true}, {"", "500", []int{500}, true},
 		{"399", "", nil, true}, {"302,404", "", nil, true}, {"-404", "", nil, true}, {"4.4", "", nil, true},
 	} {
-		a := &Annotations{reading: &reading{in: Input{
+		a := newAnnotations(Input{
 			Annotations: prefixed(map[string]string{"custom-http-errors": c.text}), Config: &Config{values: map[string]string{"custom-http-errors": c.config}},
-		}}}
+		})
 		got := a.Shared().statuses("custom-http-errors", "which")
 		if !slices.Equal(got, c.want) || (len(a.problems) == 1) != c.bad {
 			t.Errorf("%q with %q in the ConfigMap: %v, %v; want %v, bad: %v", c.text, c.config, got, a.problems, c.want, c.bad)
 		}
 	}
-	a := &Annotations{reading: &reading{in: Input{Config: &Config{values: map[string]string{"custom-http-errors": "300,299"}}}}}
+	a := newAnnotations(Input{Config: &Config{values: map[string]string{"custom-http-errors": "300,299"}}})
 	if got := a.Shared().statuses("custom-http-errors", "which"); got != nil || len(a.problems) != 1 || !a.problems[0].Config {
 		t.Errorf("299 in the ConfigMap: %v, %v", got, a.problems)
 	}

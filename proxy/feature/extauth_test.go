@@ -280,7 +280,7 @@ func TestMistakesInExternalAuthenticationNeverOpenARoute(t *testing.T) {
 				"beside an auth-url":  {NginxPrefix + "auth-url": good, NginxPrefix + name: text},
 				"under both prefixes": {NginxPrefix + "auth-url": good, NginxPrefix + name: good, OwnPrefix + name: text},
 			} {
-				a, d := &Annotations{reading: &reading{in: Input{Namespace: "shop", Annotations: annotations, Objects: known}}}, new(Draft)
+				a, d := newAnnotations(Input{Namespace: "shop", Annotations: annotations, Objects: known}), new(Draft)
 				a.run(d, authFeatures)
 				if !d.Denied() || len(a.problems) == 0 {
 					t.Errorf("%s: %q %s: the routes are open, problems %v", name, text, claim, a.problems)

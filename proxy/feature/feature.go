@@ -41,6 +41,7 @@ package feature
 import (
 	"net/http"
 	"slices"
+	"sync"
 
 	"sallyport/proxy/upstream"
 )
@@ -100,7 +101,7 @@ type Input struct {
 // Parse runs every feature over the annotations of one Ingress. The draft is never nil; with problems of access control
 // among them it denies. Problems of the ConfigMap are not among them: see [NewConfig].
 func Parse(in Input) (*Draft, []Problem) {
-	a := &Annotations{reading: &reading{in: in}}
+	a := newAnnotations(in)
 	d := &Draft{Settings: in.Settings, Upstream: in.Settings.Upstream, memory: in.Memory.next()}
 	a.run(d, All)
 	a.reportUnread()
@@ -131,7 +132,19 @@ func (a *Annotations) close(d *Draft) {
 
 // Declarations are the annotations and keys that the features read, in the order of All.
 func Declarations() []Declaration {
-	a := &Annotations{reading: new(reading)}
+	a := newAnnotations(Input{})
+	a.collect = true
 	a.run(new(Draft), All)
 	return a.declared
 }
+
+// annotationNames are the names of the annotations that the features read.
+var annotationNames = sync.OnceValue(func() map[string]bool {
+	names := make(map[string]bool)
+	for _, d := range Declarations() {
+		if d.Annotation {
+			names[d.Name] = true
+		}
+	}
+	return names
+})

@@ -11,7 +11,7 @@ import (
 
 // reads is the Annotations of an Ingress.
 func reads(annotations map[string]string) *Annotations {
-	return &Annotations{reading: &reading{in: Input{Annotations: annotations}}}
+	return newAnnotations(Input{Annotations: annotations})
 }
 
 func TestEveryAnnotationIsReadBeforeAnythingIsDecided(t *testing.T) {
@@ -19,6 +19,7 @@ func TestEveryAnnotationIsReadBeforeAnythingIsDecided(t *testing.T) {
 	for _, d := range want {
 		for _, value := range []string{"true", "false", "nonsense", "", "1"} {
 			a := reads(map[string]string{NginxPrefix + d.Name: value})
+			a.collect = true
 			a.run(new(Draft), All)
 			if diff := cmp.Diff(want, a.declared); diff != "" {
 				t.Errorf("with %s: %q other annotations are read (-without +with):\n%s", d.Name, value, diff)

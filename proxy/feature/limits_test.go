@@ -154,7 +154,7 @@ func TestTheRoutesOfAnIngressShareTheirLimits(t *testing.T) {
 
 func TestLimitsOutliveTheDraft(t *testing.T) {
 	again := func(before *Draft, annotations, config pairs) *Draft {
-		a := &Annotations{reading: &reading{in: Input{Annotations: prefixed(annotations), Config: &Config{values: config}}}}
+		a := newAnnotations(Input{Annotations: prefixed(annotations), Config: &Config{values: config}})
 		d := &Draft{memory: before.Memory().next()}
 		a.run(d, []func(*Annotations, *Draft){limits})
 		return d
@@ -188,7 +188,7 @@ func TestSharesByOneFieldAreNotThoseByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := new(Draft)
 		for _, by := range []string{"$http_x_key", "$http_x_other"} {
-			a := &Annotations{reading: &reading{in: Input{Annotations: prefixed(pairs{"limit-rps": "1"}), Config: &Config{values: pairs{"limit-conn-zone-variable": by}}}}}
+			a := newAnnotations(Input{Annotations: prefixed(pairs{"limit-rps": "1"}), Config: &Config{values: pairs{"limit-conn-zone-variable": by}}})
 			d = &Draft{memory: d.Memory().next()}
 			a.run(d, []func(*Annotations, *Draft){limits})
 			if passed, _, _ := sent(t, d.Handler(Place{}, say("in")), 9, "10.0.0.1", http.Header{"X-Key": {"a"}, "X-Other": {"a"}}); passed != 6 {

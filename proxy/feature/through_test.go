@@ -68,9 +68,9 @@ func prefixed(annotations map[string]string) map[string]string {
 
 // drafted runs features over annotations.
 func (p *passage) drafted() *Draft {
-	a := &Annotations{reading: &reading{in: Input{
+	a := newAnnotations(Input{
 		Namespace: "shop", Name: "web", Annotations: prefixed(p.annotations), Config: &Config{values: p.config}, Objects: p.objects,
-	}}}
+	})
 	d := new(Draft)
 	a.run(d, p.features)
 	p.problems = a.problems

@@ -18,12 +18,12 @@ const snippetsRefused = "snippets of nginx configuration are refused: Sallyport 
 func (a *Annotations) reportUnread() {
 	for _, key := range slices.Sorted(maps.Keys(a.in.Annotations)) {
 		name, ok := nameOf(key)
-		if !ok || a.declares(name) {
+		if !ok || annotationNames()[name] {
 			continue
 		}
 		p := Problem{Annotation: key, Value: a.in.Annotations[key]}
 		var meant string
-		p.Reason, p.Message, meant = a.explain(name)
+		p.Reason, p.Message, meant = explain(name)
 		if strings.Contains(name, "-snippet") {
 			p.Message += snippetAdvice(p.Value)
 			p.Denies = snippetGuards(p.Value)
@@ -37,7 +37,7 @@ func (a *Annotations) reportUnread() {
 
 // explain says why nothing reads a name, and what to do about it; meant is the name that somebody who made a slip had in
 // mind, "" when there is none near.
-func (a *Annotations) explain(name string) (why Reason, message, meant string) {
+func explain(name string) (why Reason, message, meant string) {
 	switch {
 	case strings.HasSuffix(name, "-snippet"), strings.HasSuffix(name, "-snippets"):
 		return Unsupported, snippetsRefused, ""
@@ -47,7 +47,7 @@ func (a *Annotations) explain(name string) (why Reason, message, meant string) {
 	if instead := replacement(name); instead != "" {
 		return UnknownName, "ingress-nginx does not know this name; " + instead, ""
 	}
-	if meant = spelling.Nearest(name, slices.Values(a.known())); meant != "" {
+	if meant = spelling.Nearest(name, slices.Values(knownNames())); meant != "" {
 		return UnknownName, fmt.Sprintf("no annotation has this name (did you mean %s?)", meant), meant
 	}
 	return UnknownName, "no annotation has this name", ""
@@ -63,18 +63,20 @@ func nameOf(key string) (name string, ok bool) {
 	return "", false
 }
 
-func (a *Annotations) declares(name string) bool {
-	return slices.ContainsFunc(a.declared, func(d Declaration) bool { return d.Annotation && d.Name == name })
-}
-
-func (a *Annotations) known() []string {
-	names := slices.Clone(nginxNames)
-	for _, d := range a.declared {
-		if d.Annotation && !slices.Contains(names, d.Name) {
-			names = append(names, d.Name)
+// knownNames are those that somebody may have had in mind.
+func knownNames() []string {
+	return slices.Compact(slices.Sorted(func(yield func(string) bool) {
+		for _, name := range nginxNames {
+			if !yield(name) {
+				return
+			}
 		}
-	}
-	return names
+		for name := range annotationNames() {
+			if !yield(name) {
+				return
+			}
+		}
+	}))
 }
 
 // closed ends the message of a problem that denies.

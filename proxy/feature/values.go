@@ -40,18 +40,28 @@ func (a *Annotations) Int(name string, usual int, usage string) int {
 
 // IntBetween reads a whole number within bounds, which both belong to them.
 func (a *Annotations) IntBetween(name string, usual, least, most int, usage string) int {
-	values := fmt.Sprintf("a whole number from %d to %d", least, most)
-	if most == 1<<31-1 {
-		values = fmt.Sprintf("a whole number from %d on", least)
-		if least == 0 {
-			values = "a whole number"
-		}
+	d := Declaration{Name: name, Default: strconv.Itoa(usual), Usage: usage}
+	if a.collect {
+		d.Values = intValues(least, most)
 	}
-	d := Declaration{Name: name, Values: values, Default: strconv.Itoa(usual), Usage: usage}
 	return read(a, d, usual, func(value string) (int, string) {
 		v, err := strconv.Atoi(value)
-		return v, unless(err == nil && v >= least && v <= most, "expected "+values)
+		if err == nil && v >= least && v <= most {
+			return v, ""
+		}
+		return 0, "expected " + intValues(least, most)
 	})
+}
+
+// intValues are the whole numbers from least to most, in words.
+func intValues(least, most int) string {
+	switch {
+	case most < 1<<31-1:
+		return fmt.Sprintf("a whole number from %d to %d", least, most)
+	case least != 0:
+		return fmt.Sprintf("a whole number from %d on", least)
+	}
+	return "a whole number"
 }
 
 // Seconds reads a time: a whole number of seconds, without unit, as ingress-nginx has it.
@@ -136,7 +146,10 @@ func oneLine(value string) string {
 
 // Word reads one of some words, in any case, and returns it as it stands among them.
 func (a *Annotations) Word(name, usual string, words []string, usage string) string {
-	d := Declaration{Name: name, Values: alternatives(words), Default: usual, Usage: usage}
+	d := Declaration{Name: name, Default: usual, Usage: usage}
+	if a.collect {
+		d.Values = alternatives(words)
+	}
 	return read(a, d, usual, func(value string) (string, string) {
 		for _, word := range words {
 			if strings.EqualFold(strings.TrimSpace(value), word) {
