@@ -163,6 +163,9 @@ func (b *Builder) link(t *translated, w *work) {
 	for _, wanted := range t.targets {
 		b.services.add(Key{t.key.Namespace, wanted.service.Name}, t.key)
 		b.usePool(wanted.target.id, w)
+		if t.features.Service != (upstream.ServiceOptions{}) && wanted.target.id != (upstream.ID{}) {
+			w.pools[wanted.target.id] = struct{}{}
+		}
 	}
 	for _, e := range t.tls {
 		b.secrets.add(e.secret, t.key)

@@ -3,6 +3,7 @@ package controller
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -61,8 +62,33 @@ func (b *Builder) updatePools(s *Snapshot, w *work) {
 			p.problems = append(p.problems, withoutAffinity(service, id))
 		}
 		w.endpoints = w.endpoints && before == 0 && len(p.problems) == 0
-		b.options.Pools.Get(id).Set(addresses)
+		pool := b.options.Pools.Get(id)
+		pool.Configure(b.serviceOptions(id, p))
+		pool.Set(addresses)
 	}
+}
+
+// serviceOptions are what the oldest Ingress that asks something of a Service port asks. The others are told.
+func (b *Builder) serviceOptions(id upstream.ID, p *pooled) upstream.ServiceOptions {
+	var asking []*translated
+	for key := range b.services[Key{id.Namespace, id.Service}] {
+		t := b.ingresses[key]
+		if slices.ContainsFunc(t.targets, func(w wanted) bool { return w.target.id == id }) && t.features.Service != (upstream.ServiceOptions{}) {
+			asking = append(asking, t)
+		}
+	}
+	if len(asking) == 0 {
+		return upstream.ServiceOptions{}
+	}
+	slices.SortFunc(asking, older)
+	counts := asking[0]
+	for _, t := range asking[1:] {
+		if t.features.Service != counts.features.Service {
+			p.problems = append(p.problems, t.newProblem(Warning, ReasonSharedService, "metadata.annotations",
+				"what they ask of port %q of Service %q is not what the older Ingress %s asks of it, which counts", id.Port, id.Service, counts.key))
+		}
+	}
+	return counts.features.Service
 }
 
 func withoutAffinity(service *corev1.Service, id upstream.ID) Problem {

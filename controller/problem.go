@@ -108,6 +108,7 @@ const (
 	ReasonHostNotCovered        = "HostNotCovered" // by the certificate
 	ReasonConflict              = "PathConflict"   // an older Ingress has the same host, path and type
 	ReasonSharedHost            = "SharedHost"     // Ingresses of several namespaces serve one host
+	ReasonSharedService         = "SharedService"  // an older Ingress asks for something else of one Service port
 	ReasonBadAnnotation         = "BadAnnotation"
 	ReasonUnknownAnnotation     = "UnknownAnnotation"
 	ReasonUnsupportedAnnotation = "UnsupportedAnnotation" // ingress-nginx has it, we do not

@@ -24,8 +24,10 @@ type Place struct {
 type Draft struct {
 	Settings Settings
 	Host     HostDraft
-	Service  ServiceDraft
 
+	// Service is what the Ingress asks for the Service ports it names, whichever route leads to them. Of several Ingresses
+	// that ask something of a Service port the oldest counts.
+	Service upstream.ServiceOptions
 	// Upstream is how requests are sent. Features write to it; it begins with the settings'.
 	Upstream upstream.Options
 	// NoLog keeps the routes out of the access log.
@@ -128,12 +130,6 @@ func (h *HostDraft) Wraps() bool { return len(h.layers) > 0 }
 
 // Handler is next with what was asked for the host around it; next itself where nothing was.
 func (h *HostDraft) Handler(at Place, next http.Handler) http.Handler { return h.layers.wrap(at, next) }
-
-// A ServiceDraft is what an Ingress asks for the Service ports it names, whichever route leads to them.
-type ServiceDraft struct {
-	// Policy makes what picks an endpoint, one for each pool. Nil means that the Ingress asked for none.
-	Policy func() upstream.Policy
-}
 
 // layers are middleware, outermost first.
 type layers []func(Place) Middleware

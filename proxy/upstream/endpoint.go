@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sallyport/proxy"
 )
 
 // Bounds of what an endpoint keeps.
@@ -29,6 +31,15 @@ type Endpoint struct {
 	retired bool        // guarded by mu; the endpoint left its pool, nothing is kept any more
 
 	muxes muxes // connections of HTTP/2
+
+	latency latency
+	health  health
+}
+
+// observe is told of every attempt that is over; f is why it failed, nil when it did not.
+func (e *Endpoint) observe(a *proxy.Attempt, f *fault) {
+	e.latency.observe(a)
+	e.health.observe(a, f)
 }
 
 // Addr is where the endpoint listens.

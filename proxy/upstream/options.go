@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"crypto/tls"
+	"net/http"
 	"time"
 )
 
@@ -9,6 +10,11 @@ import (
 // totals: a body may take as long as it takes while it moves. Zero means the default, negative no limit.
 type Options struct {
 	Protocol Protocol // what endpoints speak; default HTTP
+
+	// Balance says how endpoints are picked; default round robin.
+	Balance Balance
+	// HashBy is what requests have in common that go to one endpoint, for policies that hash. Nil: nothing is said.
+	HashBy func(*http.Request) string
 
 	// TLS is how connections are secured where the Protocol asks for it. Nil: TLS 1.2 or later, and the endpoint's
 	// certificate is not looked at, as in ingress-nginx: whoever can answer at a Pod's address is believed. The server

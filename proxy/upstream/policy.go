@@ -1,62 +1,52 @@
 package upstream
 
 import (
+	"net/http"
 	"net/netip"
-	"slices"
-	"sync/atomic"
 
 	"sallyport/proxy"
 )
 
+// A Balance says how the endpoints for the requests of a route are picked. Routes of a pool with the same Balance share
+// what was learned by picking: positions, rings. The zero Balance is round robin.
+type Balance struct {
+	Policy PolicyName
+	// Subset is how many endpoints share a key with [HashSubset].
+	Subset int
+}
+
+// A PolicyName says which policy picks.
+type PolicyName string
+
+// A Pick is what a policy is asked for: an endpoint for one try of an exchange.
+type Pick struct {
+	Exchange *proxy.Exchange
+	Request  *http.Request
+	// Endpoints are those of the pool, at least one. The slice is never written to, and is another one after every change.
+	Endpoints []*Endpoint
+	// HashBy is the route's word on what requests have in common that go to one endpoint. Nil: it has none.
+	HashBy func(*http.Request) string
+
+	anyhow bool // an endpoint that had better be left alone is better than none
+}
+
+// Fits reports whether an endpoint may be picked: the exchange has not tried it, and it is not to be left alone. A policy
+// that finds none is asked once more, and then endpoints that are to be left alone fit too.
+func (p Pick) Fits(endpoint *Endpoint) bool {
+	return (p.anyhow || !endpoint.isAside()) && !tried(p.Exchange, endpoint.addr)
+}
+
 // A Policy decides which endpoint takes an exchange. It belongs to one pool and is called from many goroutines.
 type Policy interface {
-	// Pick returns one of endpoints, which are at least one, or nil when e has tried them all: e.Attempts says which. One
-	// that is set aside is for when there is no other. It allocates nothing.
-	Pick(e *proxy.Exchange, endpoints []*Endpoint) *Endpoint
+	// Pick returns one of the endpoints that fit, nil when there is none. It allocates nothing.
+	Pick(Pick) *Endpoint
 
 	// Changed is told when the endpoints of the pool became others, so that a policy with a place can keep it.
 	Changed(old, now []*Endpoint)
 }
 
-// roundRobin gives every endpoint its turn. The zero value begins with the first.
-type roundRobin struct {
-	turn atomic.Uint64 // taken modulo the number of endpoints
-}
-
-// Pick takes the endpoint whose turn it is. One that the exchange tried already is not taken, and one that is set aside
-// only if there is no other.
-func (p *roundRobin) Pick(e *proxy.Exchange, endpoints []*Endpoint) *Endpoint {
-	n := uint64(len(endpoints))
-	first := p.turn.Add(1) - 1
-	var last *Endpoint
-	for i := range n {
-		endpoint := endpoints[(first+i)%n]
-		if tried(e, endpoint.addr) {
-			continue
-		}
-		if !endpoint.isAside() {
-			return endpoint
-		}
-		if last == nil {
-			last = endpoint
-		}
-	}
-	return last
-}
-
-// Changed moves the turn to where the endpoint that would have been next now stands, or else the nearest after it that
-// stayed. Counting on modulo another length would jump: the one just asked might be asked again, others left out.
-func (p *roundRobin) Changed(old, now []*Endpoint) {
-	n := uint64(len(old))
-	turn := p.turn.Load()
-	for i := range n {
-		if at := slices.Index(now, old[(turn+i)%n]); at >= 0 {
-			p.turn.Store(uint64(at))
-			return
-		}
-	}
-	p.turn.Store(0)
-}
+// newPolicy makes the policy of a Balance.
+func newPolicy(b Balance) Policy { return new(roundRobin) }
 
 func tried(e *proxy.Exchange, addr netip.AddrPort) bool {
 	for i := range e.Attempts {

@@ -30,7 +30,7 @@ func (p *Pools) Get(id ID) *Pool {
 		if p.pools == nil {
 			p.pools = make(map[ID]*Pool)
 		}
-		pool = &Pool{id: id, policy: new(roundRobin)}
+		pool = &Pool{id: id}
 		p.pools[id] = pool
 	}
 	return pool
@@ -66,10 +66,11 @@ func (p *Pools) All() []*Pool {
 // it takes no lock.
 type Pool struct {
 	id        ID
-	policy    Policy
 	endpoints atomic.Pointer[[]*Endpoint] // nil: none yet. The slice is never written to once stored.
 
-	set sync.Mutex // held by Set, so that two of them cannot make two Endpoints of one address
+	set      sync.Mutex         // held by Set, so that two of them cannot make two Endpoints of one address
+	policies map[Balance]Policy // guarded by set
+	options  ServiceOptions     // guarded by set
 }
 
 // ID says which Service port the pool belongs to.
@@ -128,7 +129,9 @@ func (p *Pool) Set(addrs []netip.AddrPort) {
 		return
 	}
 	p.endpoints.Store(&now)
-	p.policy.Changed(old, now)
+	for _, policy := range p.policies {
+		policy.Changed(old, now)
+	}
 	for _, e := range gone {
 		e.retire()
 	}
@@ -160,11 +163,31 @@ func (p *Pool) again(attempts []proxy.Attempt) *Endpoint {
 	return found
 }
 
-// pick chooses the next endpoint for e, nil when there is none that e has not tried.
-func (p *Pool) pick(e *proxy.Exchange) *Endpoint {
-	members := p.members()
-	if len(members) == 0 {
+// policy returns what picks by a Balance, the same for all who ask.
+func (p *Pool) policy(b Balance) Policy {
+	p.set.Lock()
+	defer p.set.Unlock()
+	policy := p.policies[b]
+	if policy == nil {
+		if p.policies == nil {
+			p.policies = make(map[Balance]Policy)
+		}
+		policy = newPolicy(b)
+		policy.Changed(nil, p.members())
+		p.policies[b] = policy
+	}
+	return policy
+}
+
+// pick chooses an endpoint by a policy, nil when there is none that the exchange has not tried. One that had better be left
+// alone is for when there is no other.
+func (p *Pool) pick(policy Policy, pick Pick) *Endpoint {
+	if pick.Endpoints = p.members(); len(pick.Endpoints) == 0 {
 		return nil
 	}
-	return p.policy.Pick(e, members)
+	if endpoint := policy.Pick(pick); endpoint != nil {
+		return endpoint
+	}
+	pick.anyhow = true
+	return policy.Pick(pick)
 }

@@ -24,7 +24,7 @@ func addrs(list string) []netip.AddrPort {
 func picks(p *Pool, n int) string {
 	var got []string
 	for range n {
-		b := p.pick(new(proxy.Exchange)).addr.Addr().As4()
+		b := p.pick(p.policy(Balance{}), Pick{Exchange: new(proxy.Exchange)}).addr.Addr().As4()
 		got = append(got, string('0'+b[3]))
 	}
 	return strings.Join(got, " ")
@@ -56,7 +56,7 @@ func TestRoundRobinIsEvenAmongManyCallers(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 500 {
-				e := p.pick(new(proxy.Exchange))
+				e := p.pick(p.policy(Balance{}), Pick{Exchange: new(proxy.Exchange)})
 				mu.Lock()
 				count[e.addr]++
 				mu.Unlock()
@@ -77,12 +77,12 @@ func TestPickLeavesOutWhatWasTried(t *testing.T) {
 	e := new(proxy.Exchange)
 	seen := map[netip.AddrPort]bool{}
 	for range 3 {
-		endpoint := p.pick(e)
+		endpoint := p.pick(p.policy(Balance{}), Pick{Exchange: e})
 		seen[endpoint.addr] = true
 		e.Try(endpoint.addr)
 	}
-	if len(seen) != 3 || p.pick(e) != nil {
-		t.Errorf("picked %v, then %v; want three and then none", seen, p.pick(e))
+	if len(seen) != 3 || p.pick(p.policy(Balance{}), Pick{Exchange: e}) != nil {
+		t.Errorf("picked %v, then %v; want three and then none", seen, p.pick(p.policy(Balance{}), Pick{Exchange: e}))
 	}
 }
 
@@ -91,7 +91,7 @@ func TestPickAllocatesNothing(t *testing.T) {
 	p.Set(addrs("1 2 3"))
 	e := new(proxy.Exchange)
 	e.Try(addrs("1")[0])
-	if n := testing.AllocsPerRun(1000, func() { p.pick(e) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { p.pick(p.policy(Balance{}), Pick{Exchange: e}) }); n != 0 {
 		t.Errorf("pick allocates %v times", n)
 	}
 }

@@ -123,7 +123,7 @@ func (x *trip) movesOn(what RetryOn, safe bool) bool {
 // next is the endpoint for the next try: one that the request has not been to, by the pool's policy, else the one it was
 // at longest ago.
 func (x *trip) next() *Endpoint {
-	if endpoint := x.t.pool.pick(x.e); endpoint != nil {
+	if endpoint := x.t.pool.pick(x.t.policy, Pick{Exchange: x.e, Request: x.r, HashBy: x.t.options.HashBy}); endpoint != nil {
 		return endpoint
 	}
 	return x.t.pool.again(x.e.Attempts[x.before:])

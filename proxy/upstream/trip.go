@@ -121,10 +121,13 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 			o = x.carry(endpoint, a, begun, fresh)
 		}
 		a.Total = time.Since(begun)
-		if f = o.fault; f == nil {
+		if f = o.fault; f != nil {
+			a.Reason = f.reason
+		}
+		endpoint.observe(a, f)
+		if f == nil {
 			return nil, o.again
 		}
-		a.Reason = f.reason
 		what := afterFault(f)
 		ended := f.reason == proxy.UpstreamReset && !o.started
 		switch {

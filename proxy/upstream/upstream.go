@@ -7,11 +7,14 @@ import (
 )
 
 // New returns the back of a route: it sends requests to the endpoints of pool.
-func New(pool *Pool, o Options) *Transport { return &Transport{pool: pool, options: o.withDefaults()} }
+func New(pool *Pool, o Options) *Transport {
+	return &Transport{pool: pool, policy: pool.policy(o.Balance), options: o.withDefaults()}
+}
 
 // A Transport sends the requests of one route. It is the last handler of the route's chain and never changes.
 type Transport struct {
 	pool    *Pool
+	policy  Policy
 	options Options // with defaults
 }
 

@@ -70,9 +70,13 @@ func TestConnectionFieldIsAsTheRouteSays(t *testing.T) {
 }
 
 func TestUpgradeOverridesTheConnectionField(t *testing.T) {
-	for options, want := range map[Options]string{
-		{Connection: "close"}: "Upgrade", {Connection: "keep-alive"}: "Upgrade", {HTTP10: true}: "close",
+	for _, c := range []struct {
+		options Options
+		want    string
+	}{
+		{Options{Connection: "close"}, "Upgrade"}, {Options{Connection: "keep-alive"}, "Upgrade"}, {Options{HTTP10: true}, "close"},
 	} {
+		options, want := c.options, c.want
 		heads := make(chan string, 1)
 		f := front(t, 1, New(poolOf(t, endpoint(t, func(s *session) {
 			heads <- s.head()
