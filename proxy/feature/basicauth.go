@@ -49,14 +49,14 @@ func basicAuth(a *Annotations, d *Draft) {
 		d.Deny()
 		return
 	}
-	d.Guard(func(r *http.Request) http.Handler {
-		if e := proxy.From(r); !d.satisfyAny && e.Info != nil && exempts(exempt, e.Info.Path) {
+	d.GuardAt(func(at Place) Check {
+		if exempts(exempt, at.Match.Path) {
 			return nil
 		}
-		return check(r)
+		return check
 	})
 	d.UseAt(func(at Place) Middleware {
-		if !d.satisfyAny && exempts(exempt, at.Match.Path) {
+		if exempts(exempt, at.Match.Path) {
 			return nil
 		}
 		return dropAuthorization

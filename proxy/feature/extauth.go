@@ -59,7 +59,12 @@ func externalAuth(a *Annotations, d *Draft) {
 		g.cache = Recall(d, "auth-cache-key\x00"+wanted.identity(), func() *authCache { return newAuthCache(maxCached) })
 		g.mixes = credentialsBeside(wanted.cacheKey)
 	}
-	d.Guard(g.check)
+	d.GuardAt(func(at Place) Check {
+		if exempts(exempt, at.Match.Path) {
+			return nil
+		}
+		return g.check
+	})
 	if len(wanted.passed) > 0 {
 		d.UseAt(func(at Place) Middleware { return g.passFields(at.Match.Path) })
 	}
@@ -193,7 +198,7 @@ func (a *Annotations) authIdle() time.Duration {
 
 // noAuthLocations reads where nobody is asked who they are.
 func (a *Annotations) noAuthLocations() []string {
-	exempt := a.Config().List("no-auth-locations", "paths", "the beginnings of paths, as Ingresses have them, that external, basic and digest authentication do not hold for, unless satisfy is any; "+challenges+" where the key is absent", nil)
+	exempt := a.Config().List("no-auth-locations", "paths", "the beginnings of paths, as Ingresses have them, that external, basic and digest authentication do not hold for, so that lists of addresses alone guard them, if anything; "+challenges+" where the key is absent", nil)
 	if exempt == nil {
 		return []string{challenges}
 	}

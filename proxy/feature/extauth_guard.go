@@ -45,9 +45,6 @@ var errLoop = errors.New("the service is asked by way of the route that it guard
 
 func (g *authGuard) check(r *http.Request) (refusal http.Handler) {
 	e := proxy.From(r)
-	if !g.draft.satisfyAny && e.Info != nil && exempts(g.exempt, e.Info.Path) {
-		return nil
-	}
 	reply, err := g.reply(r, e)
 	switch {
 	case err == nil:
@@ -279,7 +276,7 @@ func replyOf(r *http.Request) *authReply {
 // client says under those names is removed where no service was asked too, as where satisfy is any and another check let
 // the request pass; on a route that nobody is asked for who they are, the client's own credentials stay.
 func (g *authGuard) passFields(path string) Middleware {
-	free := !g.draft.satisfyAny && exempts(g.exempt, path)
+	free := exempts(g.exempt, path)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			reply := replyOf(r)

@@ -21,7 +21,7 @@ import (
 	"sallyport/router"
 )
 
-var authFeatures = []func(*Annotations, *Draft){errorPages, externalAuth, basicAuth, satisfy}
+var authFeatures = []func(*Annotations, *Draft){errorPages, accessLists, externalAuth, basicAuth, satisfy}
 
 // A verifier is a service that is asked whether requests may pass.
 type verifier struct {
@@ -488,7 +488,8 @@ func TestGlobalAuthentication(t *testing.T) {
 		{"nor who has an own", map[string]string{"auth-url": own.url}, map[string]string{"global-auth-url": "nonsense"}, 403},
 		{"a path may be exempt", nil, key(map[string]string{"no-auth-locations": "/x,/"}), 200},
 		{"also from an own", map[string]string{"auth-url": own.url}, map[string]string{"no-auth-locations": "/"}, 200},
-		{"not where any check is enough", map[string]string{"satisfy": "any"}, key(map[string]string{"no-auth-locations": "/"}), 302},
+		{"where any check is enough there is none left", map[string]string{"satisfy": "any"}, key(map[string]string{"no-auth-locations": "/"}), 200},
+		{"and a list alone decides", map[string]string{"satisfy": "any", "allowlist-source-range": "192.0.2.1"}, key(map[string]string{"no-auth-locations": "/"}), 403},
 		{"no key, nothing", nil, map[string]string{"global-auth-method": "FETCH"}, 200},
 	} {
 		p := (&passage{annotations: c.annotations, config: c.config, features: authFeatures, endpoints: []http.Handler{echoed}}).open(t)

@@ -8,10 +8,13 @@ type Check func(r *http.Request) (refusal http.Handler)
 
 // Guard adds a check that requests must pass. All checks of a draft stand where the first of them was added, and are
 // asked in the order they were added.
-func (d *Draft) Guard(check Check) {
+func (d *Draft) Guard(check Check) { d.GuardAt(func(Place) Check { return check }) }
+
+// GuardAt is Guard with a check that is made for each place. A nil Check is none at all: the other checks decide there.
+func (d *Draft) GuardAt(check func(Place) Check) {
 	if d.guard == nil {
 		d.guard = &guard{draft: d}
-		d.Use(d.guard.middleware)
+		d.UseAt(d.guard.at)
 	}
 	d.guard.checks = append(d.guard.checks, check)
 }
@@ -21,26 +24,45 @@ func (d *Draft) SatisfyAny() { d.satisfyAny = true }
 
 // guard is the checks of one draft.
 type guard struct {
-	checks []Check
+	checks []func(Place) Check
 	draft  *Draft
 }
 
-func (g *guard) middleware(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if refusal := g.ask(r); refusal != nil {
-			refusal.ServeHTTP(w, r)
-			return
+// at is the checks of one place.
+func (g *guard) at(place Place) Middleware {
+	var checks []Check
+	for _, at := range g.checks {
+		if check := at(place); check != nil {
+			checks = append(checks, check)
 		}
-		next.ServeHTTP(w, r)
-	})
+	}
+	if len(checks) == 0 {
+		return nil
+	}
+	return func(next http.Handler) http.Handler { return &behindChecks{next, checks, g.draft.satisfyAny} }
+}
+
+// behindChecks is a handler that requests reach which pass the checks before it.
+type behindChecks struct {
+	next   http.Handler
+	checks []Check
+	any    bool // one passed check is enough
+}
+
+func (g *behindChecks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if refusal := g.ask(r); refusal != nil {
+		refusal.ServeHTTP(w, r)
+		return
+	}
+	g.next.ServeHTTP(w, r)
 }
 
 // ask returns what refuses the request: of several that do, where any would have been enough, the last, because checks
 // go from what a client cannot change, its address, to what it can, its credentials.
-func (g *guard) ask(r *http.Request) (refusal http.Handler) {
+func (g *behindChecks) ask(r *http.Request) (refusal http.Handler) {
 	for _, check := range g.checks {
 		refusal = check(r)
-		if passed := refusal == nil; passed == g.draft.satisfyAny {
+		if passed := refusal == nil; passed == g.any {
 			return refusal
 		}
 	}
