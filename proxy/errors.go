@@ -3,7 +3,7 @@ package proxy
 import "net/http"
 
 // Fail answers a request in the proxy's own name: a small plain page, or JSON when the client's Accept asks for it,
-// with the status, the reason and the request id. Nothing of the answer may have been written yet. Headers already set
+// with the status, the reason and the request id; a gRPC call gets its own kind of answer. Nothing of the answer may have been written yet. Headers already set
 // on w stay, except those that describe a body. Where the route has pages of its own for the status, they answer instead.
 func Fail(w http.ResponseWriter, r *http.Request, status int, reason Reason) {
 	e := From(r)
@@ -35,6 +35,10 @@ func writePage(w http.ResponseWriter, r *http.Request, e *Exchange, status int) 
 	header := w.Header()
 	for _, name := range []string{"Content-Length", "Content-Encoding", "Content-Range", "Etag", "Last-Modified", "Trailer"} {
 		header.Del(name)
+	}
+	if isGRPC(r) && status >= 400 {
+		failGRPC(w, e, status)
+		return
 	}
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")

@@ -91,7 +91,7 @@ func (a *Annotations) readAuth(prefix string) authSetting {
 	s.url = a.authURL(prefix+"url", "the address that is asked whether a request may pass; variables are allowed")
 	s.method = a.Word(prefix+"method", http.MethodGet, authMethods, "the method with which the service is asked; where it is set, the service gets X-Original-URI too")
 	s.told = a.Has(prefix + "method")
-	signIn := a.authURL(prefix+"signin", "the page to sign in, to which clients are redirected in place of 401; variables are allowed")
+	signIn := a.authURL(prefix+"signin", "the page to sign in, to which clients are redirected in place of 401; a path is one of the same host; variables are allowed", value.Relative)
 	parameter := a.parameter(prefix+"signin-redirect-param", "rd", "the parameter that tells the page where the client wanted to go; it is left alone where the address has it")
 	s.passed = a.passedFields(prefix + "response-headers")
 	s.redirect = a.template(prefix+"request-redirect", "text; variables are allowed", "the value of X-Auth-Request-Redirect for the service; the path and query of the request where it is absent")
@@ -110,10 +110,10 @@ var authMethods = []string{
 }
 
 // authURL reads an absolute URL with variables. Nil: it is absent, or bad.
-func (a *Annotations) authURL(name, usage string) *value.URL {
+func (a *Annotations) authURL(name, usage string, allow ...value.Option) *value.URL {
 	d := Declaration{Name: name, Values: "an address; variables are allowed", Usage: usage}
 	return read(a, d, nil, func(text string) (*value.URL, string) {
-		u, err := value.ParseURL(strings.TrimSpace(text))
+		u, err := value.ParseURL(strings.TrimSpace(text), allow...)
 		if err != nil {
 			return nil, "expected an address as in https://example.org/path: " + err.Error()
 		}
@@ -134,7 +134,7 @@ func (a *Annotations) withReturn(name, address, parameter string) *value.URL {
 	default:
 		address = strings.TrimSuffix(address, "?") + "?" + back
 	}
-	u, err := value.ParseURL(address)
+	u, err := value.ParseURL(address, value.Relative)
 	if err != nil {
 		a.Refuse(name, "expected an address: "+err.Error())
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,9 +31,10 @@ type authCache struct {
 type cacheKey [sha256.Size]byte
 
 type remembered struct {
-	reply *authReply
-	until time.Time
-	bytes int
+	reply   *authReply
+	until   time.Time
+	bytes   int
+	variant cacheKey // of the fields that reply.vary names, as they were
 }
 
 const (
@@ -47,8 +49,8 @@ func newAuthCache(most int) *authCache {
 	return c
 }
 
-// get returns nil where nothing is remembered.
-func (c *authCache) get(key cacheKey, now time.Time) *authReply {
+// get returns nil where nothing is remembered for a request with that header.
+func (c *authCache) get(key cacheKey, header http.Header, now time.Time) *authReply {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known, ok := c.lru.Get(key)
@@ -59,11 +61,39 @@ func (c *authCache) get(key cacheKey, now time.Time) *authReply {
 		c.lru.Remove(key)
 		return nil
 	}
+	if known.variant != variantOf(header, known.reply.vary) {
+		return nil
+	}
 	return known.reply
 }
 
+// variantOf stands for the values of the fields that an answer's Vary names (RFC 9111 section 4.1).
+func variantOf(header http.Header, vary []string) (variant cacheKey) {
+	if len(vary) == 0 {
+		return variant
+	}
+	h := sha256.New()
+	for _, name := range vary {
+		mix(h, header[name]...)
+	}
+	h.Sum(variant[:0])
+	return variant
+}
+
+// varies are the fields that an answer's Vary names. With "*" it is remembered for nobody: see lifetime.
+func varies(header http.Header) (names []string) {
+	for _, line := range header["Vary"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				names = append(names, canonical(name))
+			}
+		}
+	}
+	return names
+}
+
 // put remembers an answer, unless its time is over before it begins. One with cookies is for one client alone.
-func (c *authCache) put(key cacheKey, reply *authReply, now, until time.Time) {
+func (c *authCache) put(key cacheKey, header http.Header, reply *authReply, now, until time.Time) {
 	bytes := reply.bytes()
 	if !now.Before(until) || len(reply.cookies) > 0 || bytes > maxCachedReply {
 		return
@@ -71,7 +101,7 @@ func (c *authCache) put(key cacheKey, reply *authReply, now, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lru.Remove(key) // an Add in its place would not count it out
-	c.lru.Add(key, remembered{reply, until, bytes})
+	c.lru.Add(key, remembered{reply, until, bytes, variantOf(header, reply.vary)})
 	for c.bytes += bytes; c.bytes > c.most; {
 		c.lru.RemoveOldest()
 	}
@@ -79,7 +109,7 @@ func (c *authCache) put(key cacheKey, reply *authReply, now, until time.Time) {
 
 func (p *authReply) bytes() int {
 	n := cachedOverhead
-	for _, values := range append([][]string{p.challenge}, p.passed...) {
+	for _, values := range append([][]string{p.challenge, p.vary}, p.passed...) {
 		for _, text := range values {
 			n += len(text) + 16
 		}
@@ -150,7 +180,7 @@ func lifetime(header http.Header, asked time.Duration, now time.Time) time.Durat
 			asked, aged = min(asked, time.Duration(seconds)*time.Second), true
 		}
 	}
-	if strings.TrimSpace(header.Get("Vary")) == "*" {
+	if slices.Contains(varies(header), "*") {
 		return 0
 	}
 	if expires := header.Get("Expires"); expires != "" && !aged {

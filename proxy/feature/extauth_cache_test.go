@@ -47,6 +47,8 @@ func TestRepliesAreRemembered(t *testing.T) {
 		{claim: "as too old", key: "$host", service: says(200, "Cache-Control: max-age=0"), asked: 2},
 		{claim: "as expired", key: "$host", service: says(200, "Expires: 0"), asked: 2},
 		{claim: "as different each time", key: "$host", service: says(200, "Vary: *"), asked: 2},
+		{claim: "as depending on what differs", key: "$host", service: says(200, "Vary: Accept, X-Tenant"), requests: [2][]string{{"X-Tenant: a"}, {"X-Tenant: b"}}, asked: 2},
+		{claim: "but not on what is alike", key: "$host", service: says(200, "Vary: Accept, X-Tenant"), requests: [2][]string{{"X-Tenant: a", "X-Other: a"}, {"X-Tenant: a"}}, asked: 1},
 		{claim: "and allow it", key: "$host", service: says(200, "Cache-Control: max-age=60"), asked: 1},
 	} {
 		v := newVerifier(t, c.service)
@@ -124,29 +126,29 @@ func TestAnEditForgetsRepliesOnlyWhereTheQuestionChanged(t *testing.T) {
 func TestTheCacheForgets(t *testing.T) {
 	c, now := newAuthCache(10*cachedOverhead), time.Now()
 	key := func(i int) (k cacheKey) { k[0], k[1] = byte(i), byte(i>>8); return k }
-	c.put(key(0), &authReply{status: 200}, now, now.Add(time.Minute))
-	if c.get(key(0), now.Add(time.Minute-1)) == nil || c.get(key(0), now.Add(time.Minute)) != nil || c.bytes != 0 {
+	c.put(key(0), nil, &authReply{status: 200}, now, now.Add(time.Minute))
+	if c.get(key(0), nil, now.Add(time.Minute-1)) == nil || c.get(key(0), nil, now.Add(time.Minute)) != nil || c.bytes != 0 {
 		t.Errorf("an answer is remembered for another time than its own; %d bytes are left", c.bytes)
 	}
 	for i := range 1000 {
-		c.put(key(i), &authReply{status: 200, challenge: []string{strings.Repeat("x", 100)}}, now, now.Add(time.Hour))
-		c.get(key(0), now)
+		c.put(key(i), nil, &authReply{status: 200, challenge: []string{strings.Repeat("x", 100)}}, now, now.Add(time.Hour))
+		c.get(key(0), nil, now)
 		if c.bytes > c.most || c.bytes < 0 {
 			t.Fatalf("%d bytes after %d answers, the most are %d", c.bytes, i+1, c.most)
 		}
 	}
-	if c.get(key(0), now) == nil || c.get(key(999), now) == nil || c.get(key(500), now) != nil {
+	if c.get(key(0), nil, now) == nil || c.get(key(999), nil, now) == nil || c.get(key(500), nil, now) != nil {
 		t.Error("not those that were asked for longest ago were forgotten")
 	}
-	c.put(key(1), &authReply{challenge: []string{strings.Repeat("x", maxCachedReply)}}, now, now.Add(time.Hour))
-	if c.get(key(1), now) != nil {
+	c.put(key(1), nil, &authReply{challenge: []string{strings.Repeat("x", maxCachedReply)}}, now, now.Add(time.Hour))
+	if c.get(key(1), nil, now) != nil {
 		t.Error("an answer without measure was kept")
 	}
 	for i := range 1000 {
-		c.put(key(i), &authReply{status: 200}, now, now.Add(time.Hour))
-		c.put(key(i), &authReply{status: 401}, now, now.Add(time.Hour))
+		c.put(key(i), nil, &authReply{status: 200}, now, now.Add(time.Hour))
+		c.put(key(i), nil, &authReply{status: 401}, now, now.Add(time.Hour))
 	}
-	if got := c.get(key(999), now); got == nil || got.status != 401 || c.bytes != 10*cachedOverhead {
+	if got := c.get(key(999), nil, now); got == nil || got.status != 401 || c.bytes != 10*cachedOverhead {
 		t.Errorf("got %+v and %d bytes, want the later answer and %d", got, c.bytes, 10*cachedOverhead)
 	}
 }

@@ -35,6 +35,7 @@ type authReply struct {
 	challenge []string   // WWW-Authenticate
 	cookies   []string   // Set-Cookie
 	passed    [][]string // beside authSetting.passed
+	vary      []string   // the fields of the question that the answer depends on
 	// authorizes says that Authorization is among passed.
 	authorizes bool
 }
@@ -91,7 +92,7 @@ func (g *authGuard) reply(r *http.Request, e *proxy.Exchange) (*authReply, error
 		if key, err = g.key(r, e, address); err != nil {
 			return nil, err
 		}
-		if reply := g.cache.get(key, time.Now()); reply != nil {
+		if reply := g.cache.get(key, r.Header, time.Now()); reply != nil {
 			return reply, nil
 		}
 	}
@@ -103,7 +104,7 @@ func (g *authGuard) reply(r *http.Request, e *proxy.Exchange) (*authReply, error
 	if err != nil {
 		return nil, err
 	}
-	reply := &authReply{status: answer.StatusCode, challenge: answer.Header["Www-Authenticate"], cookies: answer.Header["Set-Cookie"]}
+	reply := &authReply{status: answer.StatusCode, challenge: answer.Header["Www-Authenticate"], cookies: answer.Header["Set-Cookie"], vary: varies(answer.Header)}
 	if reply.passes() {
 		if reply.passed, err = pick(answer.Header, g.passed); err != nil {
 			return nil, err
@@ -112,7 +113,7 @@ func (g *authGuard) reply(r *http.Request, e *proxy.Exchange) (*authReply, error
 	}
 	if g.cache != nil {
 		now := time.Now()
-		g.cache.put(key, reply, now, now.Add(lifetime(answer.Header, g.durations[reply.status], now)))
+		g.cache.put(key, r.Header, reply, now, now.Add(lifetime(answer.Header, g.durations[reply.status], now)))
 	}
 	return reply, nil
 }

@@ -257,7 +257,7 @@ func TestMistakesInExternalAuthenticationNeverOpenARoute(t *testing.T) {
 	bad := map[string][]string{
 		"auth-url":                   {"", " ", "nonsense", "/verify", "ftp://a.test/", "http://", "http://$arg_x/", "http://a..b/", "http://u:p@a.test/", "http://a.test/$nosuch", "http://a.test/\r\nX: y", "http://a.test/\x00"},
 		"auth-method":                {"", "FETCH", "GET;", "GETx", "GET\nPOST"},
-		"auth-signin":                {"", "nonsense", "/in", "javascript:alert(1)", "https://$http_x/", "https://s.test/ x"},
+		"auth-signin":                {"", "nonsense", "//evil.test/in", "javascript:alert(1)", "https://$http_x/", "https://s.test/ x"},
 		"auth-signin-redirect-param": {"", "a b", "a=b", "a&b", "a\nb"},
 		"auth-response-headers":      {"", ",", "a b", "X-A,,X:", "Content-Length", "X-A, transfer-encoding", "Host"},
 		"auth-request-redirect":      {"", "$nosuch", "a\nb"},

@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"bytes"
 	"net/http"
 	"regexp"
 	"strings"
@@ -24,7 +25,8 @@ func rewrite(a *Annotations, d *Draft) {
 		"Exact and Prefix ones included, as long as their Ingresses are of the same namespace: matched at the start, whatever the case, the longest text first. "+
 		"`sallyport routes` names the Ingress that caused it. Unlike in ingress-nginx, Ingresses of other namespaces are left alone, and expressions are RE2: "+
 		"a path that needs lookaround or back-references is not served, and told. The target replaces the whole path, with $1 to $9 filled in; encoded slashes become slashes. "+
-		"A target that is an address is a redirect with 302.")
+		"A target that is an address is a redirect with 302, which keeps the query. "+
+		"What would make a path with . or .. between slashes is answered 400.")
 	target := a.String("rewrite-target", "", "the path that endpoints are asked for, with $1 to $9 for what the groups of the Ingress's path matched; or an address to redirect to")
 	useRegex := a.Bool("use-regex", false, "whether the paths of the host are regular expressions")
 	prefix := a.template("x-forwarded-prefix", "text, with $1 to $9 and variables", "the value of X-Forwarded-Prefix for endpoints, sent where a rewrite is active; $1 to $9 are allowed", value.Captures)
@@ -77,10 +79,26 @@ func (a *Annotations) redirectOf(target string) func(Place, *regexp.Regexp) Midd
 					proxy.Fail(w, r, http.StatusBadRequest, proxy.BadRequest)
 					return
 				}
-				redirectTo(w, r, http.StatusFound, location)
+				redirectTo(w, r, http.StatusFound, withQuery(location, proxy.From(r).Target))
 			})
 		}
 	}
+}
+
+// withQuery is a location with the query of a request's target behind its own, unless it ends in "?" (reference A4.3: the
+// query is kept).
+func withQuery(location, target string) string {
+	_, query, _ := strings.Cut(target, "?")
+	bare, ended := strings.CutSuffix(location, "?")
+	switch {
+	case ended:
+		return bare
+	case query == "":
+		return location
+	case strings.Contains(location, "?"):
+		return location + "&" + query
+	}
+	return location + "?" + query
 }
 
 // replacementOf is the middleware of a target that is a path. Nil: it is none that can be used.
@@ -92,6 +110,9 @@ func (a *Annotations) replacementOf(target string, prefix *value.Template) func(
 		return nil
 	case strings.ContainsAny(target, "?# "):
 		a.Refuse("rewrite-target", "expected a path, without a query and without spaces: the query of the request is kept")
+		return nil
+	case climbs([]byte(target)):
+		a.Refuse("rewrite-target", "expected a path without . and .. between its slashes")
 		return nil
 	}
 	return func(_ Place, pattern *regexp.Regexp) Middleware {
@@ -133,6 +154,11 @@ func (h *rewriter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := proxy.From(r)
 	path := e.NormalPath()
 	at := h.pattern.FindStringSubmatchIndex(path)
+	if at == nil && !strings.HasSuffix(path, "/") {
+		// A Prefix that ends in a slash takes the path without it too.
+		path += "/"
+		at = h.pattern.FindStringSubmatchIndex(path)
+	}
 	if h.prefix != nil {
 		if value, err := h.prefix.ExpandField(r, captured(path, at)); err == nil && value != "" {
 			r.Header.Set("X-Forwarded-Prefix", value)
@@ -154,12 +180,34 @@ func (h *rewriter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		replaced = append(replaced, text...)
 	}
+	if climbs(replaced) {
+		// The pieces were harmless, and what they make would lead to a path that another route may guard.
+		proxy.Fail(w, r, http.StatusBadRequest, proxy.AmbiguousPath)
+		return
+	}
 	target := proxy.AppendTarget(out[:0], replaced)
 	if query := strings.IndexByte(e.Target, '?'); query >= 0 {
 		target = append(target, e.Target[query:]...)
 	}
 	e.UpstreamTarget = string(target)
 	h.next.ServeHTTP(w, r)
+}
+
+// climbs reports whether some reading of a rewritten path has a dot segment, which the path of the request had not: it was
+// resolved there.
+func climbs(path []byte) bool {
+	for len(path) > 0 {
+		end := bytes.IndexAny(path, "/\\")
+		segment := path
+		if path = path[len(path):]; end >= 0 {
+			segment, path = segment[:end], segment[end+1:]
+		}
+		segment, _, _ = bytes.Cut(segment, []byte(";"))
+		if string(segment) == "." || string(segment) == ".." {
+			return true
+		}
+	}
+	return false
 }
 
 // captured is what groups matched, "" for those that did not.

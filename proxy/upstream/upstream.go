@@ -41,10 +41,6 @@ func (t *Transport) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // fail tells the client as well as is still possible.
 func (x *trip) fail(f *fault) {
 	if !x.committed {
-		if isGRPC(x.r) && f.status != statusClientClosed {
-			x.failGRPC(f)
-			return
-		}
 		proxy.Fail(x.w, x.r, f.status, f.reason)
 		return
 	}
