@@ -60,6 +60,17 @@ type Config struct {
 	DefaultSSLCertificate    Name     // zero: a self-signed one
 	DisableCatchAll          bool
 	ConfigMap                Name // defaults of annotations and settings of the process; zero: none
+	TCPServices, UDPServices Name // ConfigMaps with Services that have ports of their own; zero: none
+
+	DisableSvcExternalName bool // Services of type ExternalName are not served
+	// AllowExternalNameAddresses are taken from names of Services although they are refused otherwise. Empty: none.
+	AllowExternalNameAddresses []netip.Prefix
+	// ResolvConf is the file that says how such names are resolved.
+	ResolvConf string
+
+	EnableTopologyAwareRouting bool   // Services that ask for it are served from near endpoints
+	Zone                       string // that this process runs in; empty: that of NodeName, where a cluster tells
+	NodeName                   string // that this process runs on; empty: not known
 
 	// PublishService is the Service whose addresses are published in the status of Ingresses, PublishStatusAddress what is
 	// published instead of any Service's. Both zero: the addresses of the nodes that run this controller's Pods.
@@ -110,6 +121,8 @@ func Default() Config {
 		AdminPort:         10254,
 		ControllerClasses: []string{"sallyport/ingress-controller"},
 		IngressClass:      "sallyport",
+
+		ResolvConf: "/etc/resolv.conf",
 
 		UpdateStatus:           true,
 		UpdateStatusOnShutdown: true,

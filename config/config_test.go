@@ -20,6 +20,8 @@ func flagSet() (*pflag.FlagSet, *Config) {
 	c.AddSources(flags)
 	c.AddMap(flags)
 	c.AddClasses(flags)
+	c.AddServices(flags)
+	c.AddNearness(flags)
 	c.AddReports(flags)
 	c.AddListeners(flags)
 	c.AddProcess(flags)
@@ -55,6 +57,8 @@ func TestEveryFlagReachesItsField(t *testing.T) {
 		"--publish-service=a/b", "--publish-status-address=192.0.2.7,lb.example.org", "--report-node-internal-ip-address",
 		"--update-status=false", "--update-status-on-shutdown=false", "--disable-sync-events", "--election-id=x.y",
 		"--election-ttl=3", "--leader-elect=false",
+		"--tcp-services-configmap=a/tcp", "--udp-services-configmap=b/udp", "--disable-svc-external-name", "--allow-external-name-addresses=127.0.0.0/8,::1", "--resolv-conf=r",
+		"--enable-topology-aware-routing", "--zone=z", "--node-name=n",
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +81,9 @@ func TestEveryFlagReachesItsField(t *testing.T) {
 
 		PublishService: Name{"a", "b"}, PublishStatusAddress: []string{"192.0.2.7", "lb.example.org"}, ReportNodeInternalIPAddress: true,
 		DisableSyncEvents: true, ElectionID: "x.y", ElectionTTL: 3 * time.Second, DisableLeaderElection: true,
+
+		TCPServices: Name{"a", "tcp"}, UDPServices: Name{"b", "udp"}, DisableSvcExternalName: true, ResolvConf: "r", EnableTopologyAwareRouting: true, Zone: "z", NodeName: "n",
+		AllowExternalNameAddresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 		t.Errorf("fields differ (-want +got):\n%s", diff)
@@ -137,7 +144,7 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 		one, _ := flagSet()
 		const nonsense = "\x00 nonsense"
 		err := Environment(one, environment(map[string]string{Variable(flag.Name): nonsense}))
-		free := flag.Name == "kubeconfig" || flag.Name == "manifests" || flag.Name == "ingress-class" || flag.Name == "watch-namespace-selector"
+		free := flag.Name == "kubeconfig" || flag.Name == "resolv-conf" || flag.Name == "manifests" || flag.Name == "ingress-class" || flag.Name == "watch-namespace-selector"
 		switch {
 		case free && err != nil:
 			t.Errorf("%s: %v, want any text taken", Variable(flag.Name), err)

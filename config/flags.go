@@ -27,6 +27,22 @@ func (c *Config) AddClasses(flags *pflag.FlagSet) {
 	flags.VarPF(toggle{&c.DisableCatchAll}, "disable-catch-all", "", "set aside Ingresses with a spec.defaultBackend").NoOptDefVal = "true"
 }
 
+// AddServices adds the flags that say which Services are served, and which of their endpoints.
+func (c *Config) AddServices(flags *pflag.FlagSet) {
+	flags.Var(name{&c.TCPServices}, "tcp-services-configmap", "ConfigMap with Services that are served over TCP, each on a port of its own, as in sallyport/tcp")
+	flags.Var(name{&c.UDPServices}, "udp-services-configmap", "ConfigMap with Services that are served over UDP, likewise")
+	flags.VarPF(toggle{&c.DisableSvcExternalName}, "disable-svc-external-name", "", "serve no Service of type ExternalName").NoOptDefVal = "true"
+	flags.Var(prefixes(&c.AllowExternalNameAddresses), "allow-external-name-addresses", "addresses that names of ExternalName Services may lead to although they are refused otherwise, as loopback, link-local and the API server's are (repeatable)")
+}
+
+// AddNearness adds the flags of a process that resolves names and knows where it runs.
+func (c *Config) AddNearness(flags *pflag.FlagSet) {
+	flags.StringVar(&c.ResolvConf, "resolv-conf", c.ResolvConf, "`FILE` with the name servers and search domains for names of ExternalName Services, read again when it changes")
+	flags.VarPF(toggle{&c.EnableTopologyAwareRouting}, "enable-topology-aware-routing", "", "prefer endpoints that are meant for this zone or node, where a Service asks for that").NoOptDefVal = "true"
+	flags.Var(place{&c.Zone, "ZONE"}, "zone", "zone that this process runs in; in a pod, that of its node is the default")
+	flags.Var(place{&c.NodeName, "NODE"}, "node-name", "node that this process runs on; NODE_NAME in the environment says so too")
+}
+
 // AddReports adds the flags that say what is written to a cluster, and by which replica.
 func (c *Config) AddReports(flags *pflag.FlagSet) {
 	flags.Var(name{&c.PublishService}, "publish-service", "Service whose addresses stand in the status of Ingresses, as in sallyport/sallyport")

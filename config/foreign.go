@@ -16,7 +16,6 @@ const (
 	useAdminPort  = "use --admin-port; health, metrics and routes share one listener"
 	noNginx       = "there is no nginx behind it to steer, leave it out"
 	noWebhook     = "there is no admission webhook; `sallyport check DIR` says the same of manifests before they are applied"
-	noStreams     = "TCP and UDP services are not served"
 	fixedBuckets  = "the metrics' buckets and labels are fixed, leave it out"
 	annotationsBe = "annotations are read under nginx.ingress.kubernetes.io/ and ingress.kubernetes.io/"
 )
@@ -41,9 +40,7 @@ var foreign = map[string]string{
 	"profiler-address":               "use --profiling and --admin-address",
 	"enable-metrics":                 "metrics are always served on the admin port, leave it out",
 	"status-port":                    useAdminPort,
-	"stream-port":                    noStreams,
-	"tcp-services-configmap":         noStreams,
-	"udp-services-configmap":         noStreams,
+	"stream-port":                    noNginx,
 	"status-update-interval":         "the status of Ingresses is written when it changes; leave it out",
 	"sync-rate-limit":                "changes are applied as they come, bursts as one; leave it out",
 	"sync-period":                    "the API server is watched, nothing is listed anew; leave it out",
@@ -54,8 +51,6 @@ var foreign = map[string]string{
 	"enable-ssl-passthrough":         "TLS passthrough is not served",
 	"ssl-passthrough-proxy-port":     "TLS passthrough is not served",
 	"enable-ssl-chain-completion":    "intermediate certificates are not fetched; put the whole chain into tls.crt",
-	"enable-topology-aware-routing":  "endpoints of all zones are used alike",
-	"disable-svc-external-name":      "Services of type ExternalName are not served, leave it out",
 	"validating-webhook":             noWebhook,
 	"validating-webhook-certificate": noWebhook,
 	"validating-webhook-key":         noWebhook,

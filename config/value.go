@@ -139,6 +139,23 @@ func (l lease) Set(s string) error {
 	return nil
 }
 
+// place is the name of a zone or of a node, or nothing where it is not known.
+type place struct {
+	to    *string
+	label string
+}
+
+func (p place) Type() string   { return p.label }
+func (p place) String() string { return deref(p.to) }
+
+func (p place) Set(s string) error {
+	if s != "" && !isSubdomain(strings.ToLower(strings.ReplaceAll(s, "_", "-"))) {
+		return fmt.Errorf("%q is not the name of a zone or a node, as in eu-west-1a", s)
+	}
+	*p.to = s
+	return nil
+}
+
 // toggle is true or false; the flag alone means true.
 type toggle struct{ to *bool }
 

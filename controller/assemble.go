@@ -45,6 +45,7 @@ func (b *Builder) assemble(h *host) bool {
 	h.reportShared()
 
 	h.form(routes, fallback, b.hasTLS(h.name))
+	b.layCanaries(h, routes, fallback)
 	sortRegex(routes)
 	changed := !slices.Equal(routes, h.routes) || fallback != h.fallback
 	for _, d := range append(slices.Clip(routes), fallback) {

@@ -27,18 +27,22 @@ type Builder struct {
 
 	ingresses    map[Key]*translated // all of them, those that are not ours too
 	hosts        map[string]*host
+	canaries     map[string]*canaries // by host
 	pools        map[upstream.ID]*pooled
 	certificates map[Key]*certificate // by Secret, as long as some Ingress names it
 
-	poolsOf  map[Key]map[upstream.ID]struct{} // by Service
-	services index[Key]                       // Ingresses by the Services they name
-	secrets  index[Key]                       // Ingresses by the Secrets of their spec.tls
-	objects  index[Ref]                       // Ingresses by what their annotations name
-	aliases  map[string][]*host               // hosts by the further names they ask for
+	poolsOf  map[Key]map[upstream.ID]struct{}    // by Service
+	named    map[string]map[upstream.ID]struct{} // by the host name that their endpoints depend on
+	services index[Key]                          // Ingresses by the Services they name
+	secrets  index[Key]                          // Ingresses by the Secrets of their spec.tls
+	objects  index[Ref]                          // Ingresses by what their annotations name
+	aliases  map[string][]*host                  // hosts by the further names they ask for
 
 	config         *feature.Config // nil: none was read yet
 	configData     map[string]string
 	configProblems []Problem
+
+	streams streams
 
 	problems []Problem // of the last build, but for those with the default certificate
 	served   int       // Ingresses, in part at least
@@ -64,15 +68,18 @@ func NewBuilder(o Options) *Builder {
 		options:      o,
 		ingresses:    make(map[Key]*translated),
 		hosts:        make(map[string]*host),
+		canaries:     make(map[string]*canaries),
 		pools:        make(map[upstream.ID]*pooled),
 		certificates: make(map[Key]*certificate),
 		poolsOf:      make(map[Key]map[upstream.ID]struct{}),
+		named:        make(map[string]map[upstream.ID]struct{}),
 		services:     make(index[Key]),
 		secrets:      make(index[Key]),
 		objects:      make(index[Ref]),
 		aliases:      make(map[string][]*host),
 		byHost:       make(map[string]*tls.Certificate),
 	}
+	b.options.Settings.RefuseAddress = o.refuseAddress
 	if key := o.DefaultBackend; key != (Key{}) {
 		b.options.Settings.DefaultBackend = b.unrouted.live
 		b.catchAll = &draft{
@@ -98,7 +105,9 @@ func (b *Builder) Build(s *Snapshot) Result {
 		b.update(s, key, w)
 	}
 	b.updateDefaultBackend(s, w)
+	b.updateStreams(s, w)
 	b.updatePools(s, w)
+	b.touchCanaries(w)
 	b.touchAliases(w)
 	b.updateTLS(s, w)
 	changed := b.updateTable(w)
@@ -116,6 +125,8 @@ func (b *Builder) Build(s *Snapshot) Result {
 	result := Result{
 		Table: b.table, TableChanged: changed, Generation: b.generation,
 		Certificates:  certs.Certificates{ByHost: b.byHost},
+		Clients:       b.config.Clients(),
+		Streams:       b.streams.list,
 		OnlyEndpoints: w.endpoints,
 		Ingresses:     b.served, Hosts: len(b.hosts), Routes: b.routes,
 	}
@@ -160,6 +171,7 @@ func (b *Builder) link(t *translated, w *work) {
 		h.sites = append(h.sites, site)
 		w.touch(site.host)
 	}
+	b.linkCanaries(t, w)
 	for _, wanted := range t.targets {
 		b.services.add(Key{t.key.Namespace, wanted.service.Name}, t.key)
 		b.usePool(wanted.target.id, w)
@@ -182,6 +194,7 @@ func (b *Builder) unlink(t *translated, w *work) {
 		h.sites = slices.DeleteFunc(h.sites, func(s *site) bool { return s == gone })
 		w.touch(gone.host)
 	}
+	b.unlinkCanaries(t, w)
 	now := b.ingresses[t.key] // its successor, which may name the same
 	for _, wanted := range t.targets {
 		if now == nil || !slices.ContainsFunc(now.targets, func(n backend) bool { return n.service.Name == wanted.service.Name }) {
@@ -263,27 +276,31 @@ func (h *host) size() int {
 func (b *Builder) Served() iter.Seq[*networkingv1.Ingress] {
 	return func(yield func(*networkingv1.Ingress) bool) {
 		for _, t := range b.ingresses {
-			if len(t.sites) > 0 && !yield(t.object) {
+			if t.served() && !yield(t.object) {
 				return
 			}
 		}
 	}
 }
 
+// served reports whether the Ingress has something in the table, or beside it.
+func (t *translated) served() bool { return len(t.sites)+len(t.canaries) > 0 }
+
 // review collects what is known to be wrong, and counts the Ingresses that are served while it passes them. It looks at
 // everything, which takes a millisecond or two for ten thousand Ingresses: too long for every endpoint that comes or goes.
 func (b *Builder) review() {
-	all := slices.Concat(b.defaultProblems, b.configProblems)
+	all := slices.Concat(b.defaultProblems, b.configProblems, b.streams.problems)
 	b.served = 0
 	for _, t := range b.ingresses {
 		all = append(append(all, t.problems...), t.tlsFacts...)
-		if len(t.sites) > 0 {
+		if t.served() {
 			b.served++
 		}
 	}
 	for _, h := range b.hosts {
 		all = append(append(all, h.problems...), h.tlsProblems...)
 	}
+	all = append(all, b.canaryProblems()...)
 	for _, p := range b.pools {
 		all = append(all, p.problems...)
 	}

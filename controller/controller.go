@@ -31,7 +31,7 @@
 //
 // # What it does not do
 //
-// It reads no files and asks no API server, resolves no names, writes no status and swaps no table.
+// It reads no files and asks no API server, resolves no names (controller/names does), writes no status and swaps no table.
 package controller
 
 import (
@@ -41,6 +41,7 @@ import (
 	"sallyport/certs"
 	"sallyport/proxy"
 	"sallyport/proxy/feature"
+	"sallyport/proxy/stream"
 	"sallyport/proxy/upstream"
 	"sallyport/router"
 )
@@ -67,11 +68,29 @@ type Options struct {
 	DefaultCertificate Key // Secret, for names without a certificate; zero: a self-signed one
 	ConfigMap          Key // of the controller: defaults of annotations, and settings of the process; zero: none
 
+	// TCPServices and UDPServices are ConfigMaps with the Services of further ports; zero: none.
+	TCPServices, UDPServices Key
+	// OwnPorts are the ports of TCP that the process itself listens on, with the flags that say so.
+	OwnPorts map[uint16]string
+
 	// Map replaces the endpoints of Services, also of those that do not exist.
 	Map map[MapKey][]netip.AddrPort
 	// AllowLoopback takes loopback addresses in EndpointSlices. Leave it false where the slices are anybody's: they could
 	// reach what listens on this machine alone.
 	AllowLoopback bool
+
+	// DisableExternalName serves no Service of type ExternalName.
+	DisableExternalName bool
+	// AllowExternalAddresses are taken although the name of such a Service leads to them and they are refused otherwise: see
+	// externalname.go.
+	AllowExternalAddresses []netip.Prefix
+	// APIServers are addresses of the API server, which are refused beside those that the snapshot tells.
+	APIServers []netip.Addr
+
+	// Topology keeps the requests of Services that ask for it near: at Node and in Zone, which are where this process runs.
+	// Empty: the snapshot may know the zone, the node is not known.
+	Topology   bool
+	Node, Zone string
 
 	Pools    *upstream.Pools  // nil: pools of the Builder's own
 	Settings feature.Settings // facts about the process that features need
@@ -100,7 +119,11 @@ type Result struct {
 	TableChanged bool          // true for the first build
 	Generation   uint64        // counts the tables, from 1
 	Certificates certs.Certificates
-	Problems     []Problem // by object and field
+	// Clients is what the front is to be told of clients: the same pointer as the time before unless it changed. Nil: the
+	// controller has no ConfigMap.
+	Clients  *proxy.Clients
+	Streams  []stream.Service // that have ports of their own; never written to once it was handed out
+	Problems []Problem        // by object and field
 
 	// OnlyEndpoints says that endpoints may be others than after the build before, and nothing else is: neither the
 	// Ingresses that are served nor the problems, nor an object that one of these is about.

@@ -22,26 +22,30 @@ type draft struct {
 	last    http.Handler   // of the chain
 	pool    *upstream.Pool // where last leads; nil: nowhere
 
+	protocol upstream.Protocol // in which it does
+
 	form routeForm // as the host has it
 
-	handler http.Handler     // while the route is in the table, else nil
-	served  *proxy.RouteInfo // what handler tells of itself; its observer is retained
-	built   routeForm        // what handler was built for
-	fault   *Problem         // why handler only refuses; nil: it does not
-	build   uint64           // the last build that found the route in the table
+	handler http.Handler       // while the route is in the table, else nil
+	served  *proxy.RouteInfo   // what handler tells of itself; its observer is retained
+	split   []*proxy.RouteInfo // that for requests which go to canaries
+	built   routeForm          // what handler was built for
+	fault   *Problem           // why handler only refuses; nil: it does not
+	build   uint64             // the last build that found the route in the table
 }
 
 // A routeForm is what a host makes of a route, beside what its own Ingress says.
 type routeForm struct {
-	hostTLS bool
-	match   router.Match  // as the table has it
-	regexBy *translated   // the Ingress because of which it is a regular expression; nil: it is none
-	hosts   []*translated // Ingresses that want something of the whole host, oldest first
-	front   *translated   // the Ingress by which what stands before every host is known; nil: nothing does
+	hostTLS  bool
+	match    router.Match  // as the table has it
+	regexBy  *translated   // the Ingress because of which it is a regular expression; nil: it is none
+	hosts    []*translated // Ingresses that want something of the whole host, oldest first
+	canaries []beside      // that take some of its requests
+	front    *translated   // the Ingress by which what stands before every host is known; nil: nothing does
 }
 
 func (f routeForm) equal(o routeForm) bool {
-	return f.hostTLS == o.hostTLS && f.match == o.match && f.regexBy == o.regexBy && f.front == o.front && slices.Equal(f.hosts, o.hosts)
+	return f.hostTLS == o.hostTLS && f.match == o.match && f.regexBy == o.regexBy && f.front == o.front && slices.Equal(f.hosts, o.hosts) && slices.Equal(f.canaries, o.canaries)
 }
 
 // serve gives the draft its handler and says whether it is another one than before. A panic of a feature costs this
@@ -65,22 +69,24 @@ func (b *Builder) serve(d *draft) (changed bool) {
 		}
 		d.served = &info
 	}
-	if by := d.form.regexBy; by != nil != (d.served.RegexBy != "") || by != nil && by.source != d.served.RegexBy {
+	regexBy := ""
+	if by := d.form.regexBy; by != nil {
+		regexBy = by.source
+	}
+	if all := d.form.canaryInfos(); regexBy != d.served.RegexBy || !slices.Equal(all, d.served.Canaries) {
 		info := *d.served // which others may be reading
-		if info.RegexBy = ""; by != nil {
-			info.RegexBy = by.source
-		}
+		info.RegexBy, info.Canaries = regexBy, all
 		d.served = &info
 	}
-	d.handler = proxy.Identify(d.served, d.chain())
+	d.handler = proxy.Identify(d.served, d.chain(b.split(d)))
 	return true
 }
 
-// chain is the draft's handler: what its own Ingress asks for, and around it what is asked for the host.
-func (d *draft) chain() http.Handler {
-	handler := d.last
+// chain is the draft's handler, which ends in last: what its own Ingress asks for, and around it what is asked for the host.
+func (d *draft) chain(last http.Handler) http.Handler {
+	handler := last
 	place := feature.Place{
-		Match: router.Match{Host: d.match.Host, Path: d.match.Path, Type: d.form.match.Type}, HostTLS: d.form.hostTLS, Info: d.served, Pool: d.pool,
+		Match: router.Match{Host: d.match.Host, Path: d.match.Path, Type: d.form.match.Type}, HostTLS: d.form.hostTLS, Info: d.served, Pool: d.pool, Protocol: d.protocol,
 	}
 	if d.owner != nil && d.owner.features != nil {
 		handler = d.owner.features.Handler(place, handler)
@@ -99,7 +105,8 @@ func (b *Builder) retire(d *draft) {
 	if d.served != nil && b.options.Release != nil {
 		b.options.Release(d.served)
 	}
-	d.handler, d.served, d.fault = nil, nil, nil
+	b.release(d.split)
+	d.handler, d.served, d.split, d.fault = nil, nil, nil, nil
 }
 
 // route is the draft as the table has it under a host's name.

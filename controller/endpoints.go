@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -15,60 +16,84 @@ import (
 
 // A found is what the EndpointSlices of a Service say about one of its ports.
 type found struct {
-	ready    []netip.AddrPort
-	leaving  []netip.AddrPort // terminating, but still serving: better than nobody, as kube-proxy has it
+	ready    []located
+	leaving  []located // terminating, but still serving: better than nobody, as kube-proxy has it
 	unready  int
-	names    []string // of the slices' TCP ports, where none is the one wanted
+	names    []string // of the slices' ports of its protocol, where none is the one wanted
 	problems []Problem
 }
 
-// endpointsOf are the addresses of a pool, with what is wrong about them.
-func (o *Options) endpointsOf(s *Snapshot, id upstream.ID) ([]netip.AddrPort, []Problem) {
+// endpointsOf are the addresses of a pool, with what is wrong about them. Known is false where they depend on something that
+// nobody has found out yet; the pool keeps what it has then.
+func (o *Options) endpointsOf(s *Snapshot, id upstream.ID) (addresses []netip.AddrPort, problems []Problem, known bool) {
 	key := Key{id.Namespace, id.Service}
 	service := s.Service(key)
+	if address, ok := o.throughService(service, id); ok {
+		return []netip.AddrPort{address}, nil, true
+	}
 	var port *corev1.ServicePort
-	names := []string{id.Port}
+	name, _ := portOf(id)
+	names := []string{name}
 	if service != nil {
 		if port = poolPort(service, id); port != nil {
 			names = append(names, strconv.Itoa(int(port.Port)))
 		}
 	}
 	if mapped := o.mapped(key, names...); mapped != nil {
-		return mapped, nil
+		return mapped, nil, true
+	}
+	if isExternal(service) {
+		return o.externalEndpoints(s, service, id)
 	}
 	if port == nil {
-		return nil, nil // the Ingresses have been told
+		return nil, nil, true // the Ingresses have been told
 	}
 	var all found
 	list := s.Slices(key)
 	for _, slice := range list {
-		o.collect(&all, slice, port.Name)
+		o.collect(&all, slice, port)
 	}
-	addresses := all.ready
-	if len(addresses) == 0 {
-		addresses = all.leaving
+	zone := cmp.Or(o.Zone, s.zone)
+	near := o.near(service, all.ready, zone)
+	if len(near) == 0 {
+		near = o.near(service, all.leaving, zone)
 	}
-	if len(addresses) == 0 {
+	if len(near) == 0 {
 		all.problems = append(all.problems, noEndpoints(key, port, len(list), &all))
 	}
-	return addresses, all.problems
+	return addressesOf(near), all.problems, true
+}
+
+// nameOf is the name that the endpoints of a pool depend on, empty where it is none that has to be asked for.
+func (o *Options) nameOf(s *Snapshot, id upstream.ID) string {
+	key := Key{id.Namespace, id.Service}
+	service := s.Service(key)
+	if !isExternal(service) || o.DisableExternalName || externalPort(service, id) == 0 {
+		return ""
+	}
+	port, _ := portOf(id)
+	name := service.Spec.ExternalName
+	if isAddress(strings.TrimSuffix(name, ".")) || checkExternalName(name) != "" || o.mapped(key, port) != nil {
+		return ""
+	}
+	return name
 }
 
 // collect adds the endpoints of a slice. Kubernetes ties a Service's port to those of its slices by name alone: the
 // numbers are those of the Pods, and differ from slice to slice when targetPort is a name.
-func (o *Options) collect(all *found, slice *discoveryv1.EndpointSlice, port string) {
+func (o *Options) collect(all *found, slice *discoveryv1.EndpointSlice, port *corev1.ServicePort) {
 	if slice.AddressType == discoveryv1.AddressTypeFQDN {
 		return // no addresses in it, and deprecated
 	}
 	for _, p := range slice.Ports {
-		if p.Protocol != nil && !isTCP(*p.Protocol) {
+		if !sameProtocol(p.Protocol, port.Protocol) {
 			continue
 		}
 		name := ""
 		if p.Name != nil {
 			name = *p.Name
 		}
-		if name != port {
+		if name != port.Name {
 			all.names = append(all.names, name)
 			continue
 		}
@@ -98,9 +123,9 @@ func (o *Options) collectEndpoint(all *found, slice *discoveryv1.EndpointSlice, 
 				Message: fmt.Sprintf("%q %s; the address is left out", text, err),
 			})
 		case ready:
-			all.ready = add(all.ready, netip.AddrPortFrom(address, port))
+			all.ready = add(all.ready, located{netip.AddrPortFrom(address, port), e.Hints})
 		case leaving:
-			all.leaving = add(all.leaving, netip.AddrPortFrom(address, port))
+			all.leaving = add(all.leaving, located{netip.AddrPortFrom(address, port), e.Hints})
 		default:
 			all.unready++
 		}
@@ -108,11 +133,11 @@ func (o *Options) collectEndpoint(all *found, slice *discoveryv1.EndpointSlice, 
 }
 
 // add appends an address that is not there yet. Beyond a few hundred the pool, which drops doubles too, does it faster.
-func add(all []netip.AddrPort, address netip.AddrPort) []netip.AddrPort {
-	if len(all) < 256 && slices.Contains(all, address) {
+func add(all []located, one located) []located {
+	if len(all) < 256 && slices.ContainsFunc(all, func(l located) bool { return l.address == one.address }) {
 		return all
 	}
-	return append(all, address)
+	return append(all, one)
 }
 
 // parseAddress takes what an API server takes in an EndpointSlice (ValidateNonSpecialIP), and says in words what is wrong
@@ -138,18 +163,21 @@ func (o *Options) parseAddress(text string) (netip.Addr, string) {
 
 func noEndpoints(service Key, port *corev1.ServicePort, sliceCount int, all *found) Problem {
 	p := Problem{Object: Ref{"Service", service.Namespace, service.Name}, Severity: Warning, Reason: ReasonNoEndpoints, Field: "spec.ports"}
-	name := portName(port)
+	name, so := portName(port), "its requests are answered 503"
+	if !isTCP(port.Protocol) {
+		so = "its datagrams are dropped"
+	}
 	switch {
 	case sliceCount == 0:
 		p.Field = ""
-		p.Message = "has no EndpointSlice (none has the label " + discoveryv1.LabelServiceName + ": " + service.Name + "); its requests are answered 503"
+		p.Message = "has no EndpointSlice (none has the label " + discoveryv1.LabelServiceName + ": " + service.Name + "); " + so
 	case all.unready > 0:
 		// How many there are is another number at every start of a Pod: the same problem, which is to be told once.
-		p.Message = fmt.Sprintf("no endpoint of port %q is ready; its requests are answered 503", name)
+		p.Message = fmt.Sprintf("no endpoint of port %q is ready; %s", name, so)
 	case len(all.names) > 0:
-		p.Message = fmt.Sprintf("port %q has no endpoints: its EndpointSlices have ports named %s, and %q is expected; its requests are answered 503", name, quoted(all.names), port.Name)
+		p.Message = fmt.Sprintf("port %q has no endpoints: its EndpointSlices have ports named %s, and %q is expected; %s", name, quoted(all.names), port.Name, so)
 	default:
-		p.Message = fmt.Sprintf("port %q has no endpoints; its requests are answered 503", name)
+		p.Message = fmt.Sprintf("port %q has no endpoints; %s", name, so)
 	}
 	return p
 }

@@ -49,7 +49,9 @@ func (o lookup) Backend(namespace, service string) *feature.Backend {
 		return nil
 	}
 	pool := o.builder.options.Pools.Get(target.id)
-	return &feature.Backend{Handler: upstream.New(pool, o.builder.options.Settings.Upstream), Pool: pool}
+	options := o.builder.options.Settings.Upstream
+	options.Protocol = target.protocol
+	return &feature.Backend{Handler: upstream.New(pool, options), Pool: pool}
 }
 
 // References are the objects that the annotations of an Ingress name, for a source that does not read all there are. It

@@ -1,7 +1,8 @@
 package controller
 
 import (
-	"fmt"
+	"iter"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -14,6 +15,7 @@ import (
 type pooled struct {
 	users    int
 	problems []Problem
+	name     string // of a host elsewhere that its endpoints depend on; empty: none
 }
 
 // usePool counts one more user of a pool.
@@ -56,13 +58,15 @@ func (b *Builder) updatePools(s *Snapshot, w *work) {
 			continue
 		}
 		before := len(p.problems)
-		var addresses []netip.AddrPort
-		addresses, p.problems = b.options.endpointsOf(s, id)
-		if service := s.Service(Key{id.Namespace, id.Service}); service != nil && service.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
-			p.problems = append(p.problems, withoutAffinity(service, id))
-		}
-		w.endpoints = w.endpoints && before == 0 && len(p.problems) == 0
 		pool := b.options.Pools.Get(id)
+		var addresses []netip.AddrPort
+		var known bool
+		addresses, p.problems, known = b.options.endpointsOf(s, id)
+		if !known {
+			addresses = pool.Endpoints()
+		}
+		b.depend(id, p, b.options.nameOf(s, id))
+		w.endpoints = w.endpoints && before == 0 && len(p.problems) == 0
 		pool.Configure(b.serviceOptions(id, p))
 		pool.Set(addresses)
 	}
@@ -91,14 +95,30 @@ func (b *Builder) serviceOptions(id upstream.ID, p *pooled) upstream.ServiceOpti
 	return counts.features.Service
 }
 
-func withoutAffinity(service *corev1.Service, id upstream.ID) Problem {
-	return Problem{
-		Object: Ref{"Service", service.Namespace, service.Name}, Severity: Warning, Reason: ReasonUnsupportedField, Field: "spec.sessionAffinity",
-		Message: fmt.Sprintf("%q is not supported yet; the requests of port %q go to all endpoints in turn", service.Spec.SessionAffinity, id.Port),
+// depend notes which host name a pool's endpoints depend on, if any.
+func (b *Builder) depend(id upstream.ID, p *pooled, name string) {
+	if name == p.name {
+		return
 	}
+	delete(b.named[p.name], id)
+	if len(b.named[p.name]) == 0 {
+		delete(b.named, p.name)
+	}
+	if p.name = name; name == "" {
+		return
+	}
+	if b.named[name] == nil {
+		b.named[name] = make(map[upstream.ID]struct{})
+	}
+	b.named[name][id] = struct{}{}
 }
 
+// Names yields the host names that pools depend on, which are those of Services of type ExternalName that some Ingress leads
+// to, in no order. What becomes known of them goes into the snapshot (Snapshot.SetName). It may be used until the next Build.
+func (b *Builder) Names() iter.Seq[string] { return maps.Keys(b.named) }
+
 func (b *Builder) forgetPool(id upstream.ID) {
+	b.depend(id, b.pools[id], "")
 	service := Key{id.Namespace, id.Service}
 	delete(b.pools, id)
 	delete(b.poolsOf[service], id)
@@ -144,6 +164,9 @@ func (b *Builder) defaultTarget(s *Snapshot, key Key) (upstream.ID, string) {
 		return poolID(key, ""), ""
 	case service == nil:
 		return upstream.ID{}, "the default backend (--default-backend-service) does not exist; what no route takes is answered 404"
+	}
+	if isExternal(service) && b.options.DisableExternalName {
+		return upstream.ID{}, "the default backend (--default-backend-service) is of type ExternalName, which --disable-svc-external-name keeps from being served; what no route takes is answered 404"
 	}
 	port := firstPort(service, func(p *corev1.ServicePort) bool { return isTCP(p.Protocol) })
 	if port == nil {

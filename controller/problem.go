@@ -101,7 +101,9 @@ const (
 	ReasonPortNotFound          = "PortNotFound"
 	ReasonUnsupportedBackend    = "UnsupportedBackend"
 	ReasonNoEndpoints           = "NoEndpoints"
-	ReasonUnsupportedField      = "UnsupportedField" // asks for something that is not done
+	ReasonNameNotResolved       = "NameNotResolved" // of a Service of type ExternalName
+	ReasonAddressRefused        = "AddressRefused"  // that such a name leads to
+	ReasonUnknownProtocol       = "UnknownProtocol" // appProtocol is none that is spoken
 	ReasonSecretNotFound        = "SecretNotFound"
 	ReasonConfigMapNotFound     = "ConfigMapNotFound"
 	ReasonBadCertificate        = "BadCertificate"
@@ -113,6 +115,8 @@ const (
 	ReasonUnknownAnnotation     = "UnknownAnnotation"
 	ReasonUnsupportedAnnotation = "UnsupportedAnnotation" // ingress-nginx has it, we do not
 	ReasonUnknownKey            = "UnknownKey"            // of the controller's ConfigMap
+	ReasonIgnoredAnnotation     = "IgnoredAnnotation"     // has no effect on a canary
+	ReasonCanaryUnused          = "CanaryUnused"          // there is no route that the canary could follow
 	ReasonAliasTaken            = "AliasTaken"            // another Ingress has the host, or asked for it before
 	ReasonPathAsText            = "PathAsText"            // the host's paths are regular expressions, and this is none
 	ReasonCatchAllDisabled      = "CatchAllDisabled"

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -20,6 +21,11 @@ type target struct {
 	severity Severity
 	field    string // of the problem, below the backend's service: "name", "port"
 	message  string
+
+	protocol upstream.Protocol // that the Service says its endpoints speak
+	unspoken string            // what it says they speak, where that is nothing we do
+
+	stay time.Duration // after its last request, that the Service keeps a client at an endpoint; zero: it does not
 }
 
 // resolve finds the pool of a valid backend.
@@ -40,15 +46,15 @@ func (o *Options) resolve(s *Snapshot, namespace string, backend *networkingv1.I
 	case port == nil && o.mapped(key, wanted) != nil:
 		return target{id: poolID(key, wanted)}
 	case port != nil && o.mapped(key, wanted, portName(port), port.Name, strconv.Itoa(int(port.Port))) != nil:
-		return target{id: poolID(key, portName(port))}
-	case service.Spec.Type == corev1.ServiceTypeExternalName:
-		return nowhere(ReasonUnsupportedBackend, "name", "Service %q is of type ExternalName (%s), which is not supported yet; its requests are answered 503", key.Name, service.Spec.ExternalName)
+		return target{id: poolID(key, portName(port))}.speaking(port)
+	case isExternal(service):
+		return o.resolveExternal(key, service, wanted, portField(backend.Port))
 	case port == nil:
 		return nowhere(ReasonPortNotFound, portField(backend.Port), "Service %q has no port %q; it has %s", key.Name, wanted, describePorts(service))
 	case !isTCP(port.Protocol):
 		return nowhere(ReasonUnsupportedBackend, portField(backend.Port), "port %q of Service %q is %s; an Ingress needs TCP", wanted, key.Name, port.Protocol)
 	}
-	found := target{id: poolID(key, portName(port))}
+	found := target{id: poolID(key, portName(port))}.speaking(port).keeping(service)
 	if byTarget {
 		found.reason, found.severity, found.field = ReasonPortNotFound, Warning, portField(backend.Port)
 		found.message = fmt.Sprintf("%q is a target port of Service %q; it is served, but Kubernetes asks for the Service's own port here: it has %s", wanted, key.Name, describePorts(service))
@@ -65,10 +71,10 @@ func (o *Options) firstOf(key Key, service *corev1.Service) target {
 		return target{}
 	}
 	port := firstPort(service, func(p *corev1.ServicePort) bool { return isTCP(p.Protocol) })
-	if port == nil || service.Spec.Type == corev1.ServiceTypeExternalName {
+	if port == nil || isExternal(service) && o.DisableExternalName {
 		return target{}
 	}
-	return target{id: poolID(key, portName(port))}
+	return target{id: poolID(key, portName(port))}.speaking(port).keeping(service)
 }
 
 // firstMapped is the port of a Service that Options.Map has, the smallest where there are several.
@@ -111,7 +117,8 @@ func firstPort(service *corev1.Service, matches func(*corev1.ServicePort) bool) 
 
 // poolPort is the port of a Service that a pool belongs to; nil when it is gone.
 func poolPort(service *corev1.Service, id upstream.ID) *corev1.ServicePort {
-	return firstPort(service, func(p *corev1.ServicePort) bool { return isTCP(p.Protocol) && portName(p) == id.Port })
+	name, protocol := portOf(id)
+	return firstPort(service, func(p *corev1.ServicePort) bool { return sameProtocol(&p.Protocol, protocol) && portName(p) == name })
 }
 
 func isTCP(protocol corev1.Protocol) bool { return protocol == "" || protocol == corev1.ProtocolTCP }

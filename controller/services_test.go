@@ -39,6 +39,7 @@ spec:
   - {name: dns-udp, port: 53, protocol: UDP}
   - {name: dns, port: 53, targetPort: 5353}
   - {name: only-udp, port: 99, protocol: UDP}
+  - {name: only-sctp, port: 98, protocol: SCTP}
 ---
 kind: EndpointSlice
 metadata: {name: web-1, labels: {kubernetes.io/service-name: web}}
@@ -60,6 +61,7 @@ endpoints: [{addresses: [10.0.0.2]}]`
 		{"number: 5353", "web:dns 10.0.0.1:5353", "warning Ingress default/a: spec.defaultBackend.service.port.number: PortNotFound"},
 		{"number: 53", "web:dns 10.0.0.1:5353", ""},
 		{"number: 99", "", "error Ingress default/a: spec.defaultBackend.service.port.number: UnsupportedBackend"},
+		{"name: only-sctp", "", "error Ingress default/a: spec.defaultBackend.service.port.name: UnsupportedBackend"},
 		{"name: htp", "", "error Ingress default/a: spec.defaultBackend.service.port.name: PortNotFound"},
 		{"number: 81", "", "error Ingress default/a: spec.defaultBackend.service.port.number: PortNotFound"},
 	} {
@@ -107,15 +109,6 @@ func TestMissingServiceIsAnswered503AndToldOnce(t *testing.T) {
 	wantProblems(t, r.Problems)
 	if got := endpointsIn(b.options.Pools); got != "web:http 10.0.0.1:8080 10.0.0.2:8080" {
 		t.Errorf("once the Service is there, pools: %s", got)
-	}
-}
-
-func TestExternalNameIsToldAsNotSupported(t *testing.T) {
-	r := NewBuilder(everyIngress()).Build(snapshotOf(t, backendOf("number: 80"),
-		"kind: Service\nmetadata: {name: web}\nspec: {type: ExternalName, externalName: example.org}"))
-	wantProblems(t, r.Problems, "error Ingress default/a: spec.defaultBackend.service.name: UnsupportedBackend")
-	if status, _ := ask(t, r, "any.test", "/"); status != 503 {
-		t.Errorf("answered %d, want 503", status)
 	}
 }
 
@@ -200,18 +193,4 @@ func TestMapReplacesEndpoints(t *testing.T) {
 			wantProblems(t, r.Problems)
 		})
 	}
-}
-
-func TestClientAffinityIsNotPassedOverInSilence(t *testing.T) {
-	s := snapshotOf(t, backendOf("number: 80"), `
-kind: Service
-metadata: {name: web}
-spec: {sessionAffinity: ClientIP, ports: [{port: 80}]}
----
-kind: EndpointSlice
-metadata: {name: web-1, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-ports: [{port: 8080}]
-endpoints: [{addresses: [10.0.0.1]}]`)
-	wantProblems(t, NewBuilder(everyIngress()).Build(s).Problems, "warning Service default/web: spec.sessionAffinity: UnsupportedField")
 }

@@ -45,6 +45,10 @@ type Snapshot struct {
 	revision uint64           // counts the changes of all kinds
 	since    uint64           // the revision at which the changes below begin: that of the last build
 	moved    map[Key]struct{} // Services whose slices changed since then
+
+	names        map[string]Resolution // of Services of type ExternalName, as far as anybody found out
+	changedNames map[string]struct{}   // since the last build
+	zone         string                // that this process runs in; empty: not known
 }
 
 // Set puts an object in, in place of the one of its kind, namespace and name, and says whether that changed anything:
@@ -143,6 +147,12 @@ func (s *Snapshot) IngressClasses() iter.Seq[*networkingv1.IngressClass] {
 	return maps.Values(s.classes.objects)
 }
 
+// SetZone notes the zone that this process runs in, for endpoints that are near. Call it before the first build.
+func (s *Snapshot) SetZone(zone string) { s.zone = zone }
+
+// Zone is the zone that SetZone noted.
+func (s *Snapshot) Zone() string { return s.zone }
+
 // Object returns the object that a Ref names, nil when there is none.
 func (s *Snapshot) Object(ref Ref) metav1.Object {
 	if objects := s.of(ref.Kind); objects != nil {
@@ -210,6 +220,7 @@ func (s *Snapshot) move(service Key) {
 func (s *Snapshot) built() {
 	s.since = s.revision
 	s.moved = nil
+	s.changedNames = nil
 	s.ingresses.changed = nil
 	s.classes.changed = nil
 	s.services.changed = nil
@@ -219,7 +230,7 @@ func (s *Snapshot) built() {
 	s.slices.changed = nil
 }
 
-// onlySlices says that no object but EndpointSlices changed since the last build.
+// onlySlices says that no object but EndpointSlices changed since the last build; names may have.
 func (s *Snapshot) onlySlices() bool {
 	return len(s.ingresses.changed)+len(s.classes.changed)+len(s.services.changed)+len(s.secrets.changed)+
 		len(s.configMaps.changed)+len(s.namespaces.changed) == 0

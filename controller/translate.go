@@ -27,8 +27,9 @@ type translated struct {
 	problems []Problem
 	features *feature.Draft
 	sites    []*site
-	backend  *backend // spec.defaultBackend; nil: none
-	targets  []wanted // what its backends lead to
+	canaries []*canary // with them it has no sites
+	backend  *backend  // spec.defaultBackend; nil: none
+	targets  []wanted  // what its backends lead to
 	config   *feature.Config
 	reads    []reading // what its annotations name
 
@@ -86,6 +87,10 @@ func (b *Builder) translate(s *Snapshot, ingress *networkingv1.Ingress, c choice
 		return t
 	}
 	w.translateAnnotations(last)
+	if w.features.Canary != nil {
+		w.translateCanary()
+		return t
+	}
 	w.translateDefaultBackend()
 	for i := range ingress.Spec.Rules {
 		w.translateRule(&ingress.Spec.Rules[i], fmt.Sprintf("spec.rules[%d]", i))
@@ -238,12 +243,24 @@ func (t *translation) translateBackend(b *networkingv1.IngressBackend, field str
 	if b.Service == nil {
 		return &backend{}
 	}
-	target := t.builder.options.resolve(t.snapshot, t.key.Namespace, b.Service)
+	target := t.lead(t.builder, t.snapshot, b.Service)
 	if target.reason != "" {
 		t.problem(target.severity, target.reason, field+".service."+target.field, "%s", target.message)
 	}
+	if target.unspoken != "" && !t.features.ProtocolGiven {
+		t.problem(Warning, ReasonUnknownProtocol, field+".service."+portField(b.Service.Port), "the appProtocol of this port of Service %q is %q, which is not spoken here; HTTP/1.1 is", b.Service.Name, target.unspoken)
+	}
 	t.targets = append(t.targets, wanted{b.Service, target})
 	return &backend{b.Service, target}
+}
+
+// lead finds the pool of a valid backend of the Ingress.
+func (t *translated) lead(b *Builder, s *Snapshot, service *networkingv1.IngressServiceBackend) target {
+	to := b.options.resolve(s, t.key.Namespace, service)
+	if t.features.ServiceUpstream {
+		to = b.options.through(s, to)
+	}
+	return to
 }
 
 // newDraft makes the draft of a route of this Ingress. Without a backend it leads to the default one of the process.
@@ -258,7 +275,8 @@ func (t *translation) newDraft(match router.Match, field string, b *backend) *dr
 		d.last = failure{http.StatusServiceUnavailable, proxy.NoService}
 	default:
 		d.pool = t.builder.options.Pools.Get(b.target.id)
-		d.last = upstream.New(d.pool, t.features.Upstream)
+		options := t.sending(b.target)
+		d.protocol, d.last = options.Protocol, upstream.New(d.pool, options)
 	}
 	d.info.Service, d.info.Port, d.info.Pool = b.service.Name, portText(b.service.Port), b.target.id.Port
 	return d
@@ -276,7 +294,7 @@ func (t *translated) unchanged(b *Builder, s *Snapshot, ingress *networkingv1.In
 		}
 	}
 	for _, w := range t.targets {
-		if b.options.resolve(s, t.key.Namespace, w.service) != w.target {
+		if t.lead(b, s, w.service) != w.target {
 			return false
 		}
 	}

@@ -12,6 +12,7 @@ type work struct {
 	tls       map[string]struct{} // hosts whose certificate is chosen again
 	dirty     map[string]struct{} // hosts whose routes are chosen again
 	names     map[string]struct{} // further names of hosts that are decided again
+	canaries  map[string]struct{} // hosts whose canaries are others
 
 	configMaps bool // some ConfigMap may be another
 
@@ -36,6 +37,7 @@ func (b *Builder) workOf(s *Snapshot) *work {
 		tls:       make(map[string]struct{}),
 		dirty:     make(map[string]struct{}),
 		names:     make(map[string]struct{}),
+		canaries:  make(map[string]struct{}),
 	}
 	if b.snapshot != s || b.revision != s.since {
 		b.everything(s, w)
@@ -60,6 +62,9 @@ func (b *Builder) workOf(s *Snapshot) *work {
 	}
 	for service := range s.moved {
 		addKeys(w.pools, b.poolsOf[service])
+	}
+	for name := range s.changedNames {
+		addKeys(w.pools, b.named[name])
 	}
 	return w
 }

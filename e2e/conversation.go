@@ -25,6 +25,7 @@ import (
 //	-- world --             what exists beside the proxy, a line each:
 //	service [NS/]NAME:PORT A [B ...] a Service of `run --map`, with echo endpoints A, B, ...
 //	listen ADDRESS:PORT A            an echo endpoint at an address of the namespace
+//	name HOST ADDRESS ...            what the name server says of a host name; without such lines there is none
 //	manifest FILE                    a file beside the script that is served too, as if it stood in manifests/
 //	args FLAG ...                    further flags of the command
 //	-- manifests/... --     the folder that is served
@@ -59,6 +60,7 @@ type Conversation struct {
 type world struct {
 	services  []mapped
 	listen    []mapped
+	hosts     []mapped // names and their addresses
 	manifests []string
 	args      []string
 }
@@ -151,12 +153,14 @@ func (w *world) parse(text string) error {
 			w.services = append(w.services, mapped{at, words[2:]})
 		case words[0] == "listen" && len(words) == 3:
 			w.listen = append(w.listen, mapped{words[1], words[2:]})
+		case words[0] == "name" && len(words) > 2:
+			w.hosts = append(w.hosts, mapped{words[1], words[2:]})
 		case words[0] == "manifest" && len(words) == 2:
 			w.manifests = append(w.manifests, words[1])
 		case words[0] == "args":
 			w.args = append(w.args, words[1:]...)
 		default:
-			return fmt.Errorf("line %q begins with none of service, listen, manifest and args, or lacks what follows", strings.TrimSpace(line))
+			return fmt.Errorf("line %q begins with none of service, listen, name, manifest and args, or lacks what follows", strings.TrimSpace(line))
 		}
 	}
 	return nil
@@ -244,6 +248,13 @@ func (c *Conversation) hold(t *testing.T, start func(t testing.TB, folder string
 		for _, name := range service.names {
 			args = append(args, "--map="+service.at+"="+Echo(t, "127.0.0.1:0", name).Addr)
 		}
+	}
+	if len(c.world.hosts) > 0 {
+		server := ServeNames(t, "127.0.0.1:0")
+		for _, host := range c.world.hosts {
+			server.Set(host.at, Records{Addresses: host.names})
+		}
+		args = append(args, "--resolv-conf="+server.Settings(t))
 	}
 	process := start(t, folder, args...)
 	settled := true

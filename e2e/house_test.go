@@ -17,13 +17,14 @@ import (
 // mayImport is the house: which packages of ours a package may import. Nothing imports upward. A package that is not
 // listed is a room nobody has drawn: add it here and to docs/architecture.md.
 var mayImport = map[string][]string{
-	"cmd/sallyport":       {"config", "router", "proxy", "proxy/admin", "proxy/feature", "proxy/upstream", "certs", "controller", "controller/cluster", "controller/manifests", "controller/feedback", "spelling"},
+	"cmd/sallyport":       {"config", "router", "proxy", "proxy/admin", "proxy/feature", "proxy/stream", "proxy/upstream", "certs", "controller", "controller/cluster", "controller/manifests", "controller/feedback", "controller/names", "spelling"},
 	"spelling":            {},
 	"config":              {"spelling"},
 	"router":              {},
 	"certs":               {},
 	"proxy/http1":         {},
-	"proxy":               {"router", "proxy/http1"},
+	"proxy/proxyprotocol": {},
+	"proxy":               {"router", "proxy/http1", "proxy/proxyprotocol"},
 	"proxy/upstream":      {"proxy", "router", "proxy/http1"},
 	"proxy/feature":       {"router", "proxy", "proxy/upstream", "proxy/feature/htpasswd", "proxy/feature/limiter", "proxy/feature/pattern", "proxy/feature/value", "spelling"},
 	"proxy/feature/value": {"proxy", "spelling"},
@@ -32,11 +33,13 @@ var mayImport = map[string][]string{
 	"proxy/feature/limiter":  {},
 	"proxy/feature/pattern":  {},
 
+	"proxy/stream":         {"proxy/proxyprotocol", "proxy/upstream"},
 	"proxy/admin":          {"router", "proxy"},
-	"controller":           {"router", "proxy", "proxy/feature", "proxy/feature/pattern", "proxy/upstream", "certs"},
+	"controller":           {"router", "proxy", "proxy/feature", "proxy/feature/pattern", "proxy/stream", "proxy/upstream", "certs"},
 	"controller/manifests": {"controller", "config", "spelling"},
 	"controller/cluster":   {"controller"},
 	"controller/feedback":  {"controller"},
+	"controller/names":     {"controller"},
 	"e2e":                  {},
 }
 

@@ -17,10 +17,10 @@ type Exchange struct {
 	ID     string         // request id: the client's X-Request-ID where it is a sane one, else 32 hex digits
 	Start  time.Time      // when the head of the request had been read
 	Took   time.Duration  // from Start to the end of the answer; set when the exchange is finished
-	Peer   netip.AddrPort // the other end of the connection
+	Peer   netip.AddrPort // the other end of the connection: by the PROXY header, where there is one
 	Client netip.Addr     // the client: Peer's address, or what a trusted Peer says
 	Scheme string         // "http" or "https" as the client sees it: the connection's, or what a trusted Peer says
-	Port   string         // the port the client reached: "443" on the TLS listener, else the listener's own
+	Port   string         // the port the client reached: "443" on the TLS listener, else the listener's own; or as a PROXY header or a trusted Peer says
 
 	// Host is the request's host in the one form that routes, certificates and policies are compared in: lower case, no
 	// port, no trailing dot. Empty for HTTP/1.0 without a Host.
@@ -35,6 +35,11 @@ type Exchange struct {
 	UpstreamHost   string
 	// ErrorPages answers in place of answers with some statuses, where a feature asks for it. Nil: nobody does.
 	ErrorPages ErrorPages
+	// Cookie is a Set-Cookie field that goes with the endpoint's answer, behind the hooks: what rewrites or hides the fields
+	// of endpoints leaves it alone. Empty: none does.
+	Cookie string
+	// ServerField has the Server field of endpoints passed on.
+	ServerField bool
 
 	Route *router.Route // nil: no route took the request
 	Info  *RouteInfo    // what Route belongs to, for log and metrics; nil: the exchange is counted under no route
@@ -115,7 +120,18 @@ type RouteInfo struct {
 	RegexBy   string // the Ingress, as namespace/name, that makes the host's paths regular expressions; empty: none does
 	Pool      string // the port as the Service's pool is called: its name, or its number where it has none; empty: no pool
 	NoLog     bool   // the route asked for no access log
+	Canary    string // what the canary is called that its requests go to, as namespace-service-port; empty: to Service
+	Canaries  []CanaryInfo
 	Observer  Observer
+}
+
+// A CanaryInfo is an Ingress that takes some of a route's requests to its own Service.
+type CanaryInfo struct {
+	Ingress string // namespace/name
+	Service string
+	Port    string  // of the Service, as the Ingress names it
+	Pool    string  // the port as the Service's pool is called
+	Share   float64 // of the requests that nothing else decides, from 0 to 1
 }
 
 // An Observer is told of every finished exchange of a route. It must be quick, must not allocate in the steady state

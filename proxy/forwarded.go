@@ -12,11 +12,12 @@ import (
 // What clients say about themselves, and what is put in its place (reference A11).
 //
 // Every field below is removed from the request and then set to what is known. Nothing that stands behind the proxy can
-// tell a client's word from ours by looking, so no client's word is left standing under these names. Fields with '_' or
-// '.' in their names are dropped: many servers read X_Real_IP as X-Real-IP.
+// tell a client's word from ours by looking, so no client's word is left standing under these names. Fields whose names hold anything but
+// letters, digits and '-' are dropped: many servers read X_Real_IP as X-Real-IP.
 //
-// A peer in [Server].Trusted is a proxy of our own: its X-Forwarded-For, -Host, -Port and -Proto are believed. The route is
-// found by Host all the same; X-Forwarded-Host is then what handlers and endpoints see as the request's host.
+// A peer in [Server].Trusted, or one that [Clients] say is trusted, is a proxy of our own: its X-Forwarded-For, -Host, -Port
+// and -Proto are believed. The route is found by Host all the same; X-Forwarded-Host is then what handlers and endpoints see
+// as the request's host. With the PROXY protocol (listener.go) the peer is who the load balancer says it is.
 //
 // What the client's Connection field names is removed here too, before our own fields are set, so that whoever forwards
 // the request needs to drop only the fields that concern a connection by their nature (RFC 9110 section 7.6.1).
@@ -32,7 +33,8 @@ const (
 	xScheme                = "X-Scheme"
 	xOriginalForwardedFor  = "X-Original-Forwarded-For"
 	xOriginalForwardedHost = "X-Original-Forwarded-Host"
-	maxSetFields           = 10
+	xOriginalURI           = "X-Original-Uri"
+	maxSetFields           = 11
 )
 
 // managed reports whether a field, by its canonical name, is one that only we may set.
@@ -53,23 +55,76 @@ func managed(name string) bool {
 
 // Passes reports whether a client's field, by its canonical name, may stand before an endpoint, in a header or a trailer:
 // none that only we may set, and none that a CGI program would read as one of those.
-func Passes(name string) bool {
-	return name != "" && !managed(name) && strings.IndexByte(name, '_') < 0 && strings.IndexByte(name, '.') < 0
+func Passes(name string) bool { return name != "" && isPlain(name) && !managed(name) }
+
+// isPlain reports whether a name is made of letters, digits and '-'.
+func isPlain(name string) bool {
+	for i := range len(name) {
+		if !plain[name[i]] {
+			return false
+		}
+	}
+	return true
+}
+
+var plain = func() (t [256]bool) {
+	for c := range t {
+		t[c] = isLabel(byte(c)) && c != '_'
+	}
+	return t
+}()
+
+// passes is Passes for a field of a header, which [Clients] may let pass although its name is odd.
+func (b *belief) passes(name string) bool {
+	return Passes(name) || (b.Underscores || b.OddNames) && b.passesOdd(name)
+}
+
+// passesOdd is for names that are rare. They are judged as programs read them that take every odd byte for a '-'.
+func (b *belief) passesOdd(name string) bool {
+	read := []byte(name)
+	for i, c := range read {
+		switch {
+		case plain[c]:
+		case b.OddNames, c == '_' && b.Underscores:
+			read[i] = '-'
+		default:
+			return false
+		}
+	}
+	name = http.CanonicalHeaderKey(string(read))
+	return name != "" && !managed(name) && !OfMessage(name)
+}
+
+// OfMessage reports whether a field, by its canonical name, says how the message is framed, where it goes, or on whose
+// behalf: what the proxy and an endpoint must read alike.
+func OfMessage(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Upgrade", "Te", "Trailer", "Transfer-Encoding", "Content-Length", "Expect",
+		"Host", "Authorization", "Cookie":
+		return true
+	}
+	return false
 }
 
 // identify fills in who the client is, and replaces what the request says about that.
 func (s *Server) identify(v *visit, r *http.Request) {
-	e := &v.exchange
+	e, b := &v.exchange, s.believed()
 	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		e.Peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
 	}
 	e.Client = e.Peer.Addr()
+	e.ServerField = b.ServerField
+	v.belief = b
 	header := r.Header
-	if e.ID = header.Get(xRequestID); !saneID(e.ID) {
+	id := header.Get(xRequestID)
+	if e.ID = id; !saneID(id) {
 		e.ID = newID()
+		if id = e.ID; b.NoID {
+			id = ""
+		}
 	}
 	said := sayings{
-		forwardedFor: strings.Join(header[xForwardedFor], ", "), host: header.Get(xForwardedHost),
+		forwardedFor: strings.Join(header[b.ForwardedFor], ", "), host: header.Get(xForwardedHost),
 		proto: header.Get(xForwardedProto), port: header.Get(xForwardedPort),
 	}
 	e.Received += int64(len(r.Method) + len(r.RequestURI) + len(r.Host) + len(" HTTP/1.1\r\nHost: \r\n\r\n") + 1)
@@ -78,19 +133,31 @@ func (s *Server) identify(v *visit, r *http.Request) {
 		for _, value := range values {
 			e.Received += int64(len(name) + len(value) + len(": \r\n"))
 		}
-		if !Passes(name) {
+		if !b.passes(name) {
 			delete(header, name)
 		}
 	}
 	dropNominated(header)
 	v.host = r.Host
-	if s.trusts(e.Peer.Addr()) {
-		v.host = s.believe(e, said, r.Host)
+	chain := ""
+	if peer := e.Peer.Addr(); b.address.hold(peer) {
+		e.Client = b.walk(said.forwardedFor, peer)
+		if b.forwarded.hold(peer) {
+			v.host = believe(e, said, r.Host)
+			if b.FullForwardedFor && said.forwardedFor != "" {
+				chain = said.forwardedFor + ", " + peer.String()
+			}
+		}
+	} else if b.anybody && b.ForwardedFor != xForwardedFor {
+		delete(header, b.ForwardedFor) // endpoints may believe it, too
 	}
 	client := text(e, r.RemoteAddr)
-	v.set(header, xRequestID, e.ID)
+	if chain == "" {
+		chain = client
+	}
+	v.set(header, xRequestID, id)
 	v.set(header, xRealIP, client)
-	v.set(header, xForwardedFor, client)
+	v.set(header, xForwardedFor, chain)
 	v.set(header, xForwardedHost, v.host)
 	v.set(header, xForwardedPort, e.Port)
 	v.set(header, xForwardedProto, e.Scheme)
@@ -98,6 +165,14 @@ func (s *Server) identify(v *visit, r *http.Request) {
 	v.set(header, xScheme, e.Scheme)
 	v.set(header, xOriginalForwardedFor, said.forwardedFor)
 	v.set(header, xOriginalForwardedHost, said.host)
+}
+
+// identifyTarget tells endpoints the target that the client asked for, where that is wanted, once it has one reading.
+// nginx tells it as it came: with dot segments, an endpoint could see in it a path that another route guards.
+func (v *visit) identifyTarget(header http.Header) {
+	if v.belief.OriginalURI {
+		v.set(header, xOriginalURI, v.exchange.Target)
+	}
 }
 
 // set gives the request a field whose value stands in the visit, which saves the allocation of a slice.
@@ -113,9 +188,8 @@ func (v *visit) set(header http.Header, name, value string) {
 // sayings is what a request says of its way here.
 type sayings struct{ forwardedFor, host, proto, port string }
 
-// believe takes what a trusted peer says, and returns the host that the client asked for.
-func (s *Server) believe(e *Exchange, said sayings, host string) string {
-	e.Client = s.walk(said.forwardedFor, e.Client)
+// believe takes what a trusted peer says of the scheme and the port, and returns the host that the client asked for.
+func believe(e *Exchange, said sayings, host string) string {
 	if said.proto == "http" || said.proto == "https" {
 		e.Scheme = said.proto
 		e.Port = map[string]string{"http": "80", "https": "443"}[said.proto]
@@ -130,9 +204,9 @@ func (s *Server) believe(e *Exchange, said sayings, host string) string {
 	return host
 }
 
-// walk goes through X-Forwarded-For from the right, over trusted proxies, to the first address that is not one. A word
+// walk goes through X-Forwarded-For, or what stands in its place, from the right, over trusted proxies, to the first address that is not one. A word
 // that is no address ends the walk: what stands left of it was never checked by anyone.
-func (s *Server) walk(chain string, client netip.Addr) netip.Addr {
+func (b *belief) walk(chain string, client netip.Addr) netip.Addr {
 	for chain != "" {
 		var word string
 		if comma := strings.LastIndexByte(chain, ','); comma >= 0 {
@@ -145,7 +219,7 @@ func (s *Server) walk(chain string, client netip.Addr) netip.Addr {
 			return client
 		}
 		client = addr
-		if !s.trusts(client) {
+		if !b.address.hold(client) {
 			return client
 		}
 	}
@@ -163,15 +237,6 @@ func address(word string) (addr netip.Addr, ok bool) {
 	return netip.Addr{}, false
 }
 
-func (s *Server) trusts(addr netip.Addr) bool {
-	for _, network := range s.Trusted {
-		if network.Contains(addr) {
-			return true
-		}
-	}
-	return false
-}
-
 // dropNominated removes the fields that the client's Connection field names (RFC 9110 section 7.6.1). It runs before our
 // own fields are set, so that `Connection: X-Real-IP` removes the client's field and not ours. Credentials stay whatever
 // is said: a check that has seen them and an upstream that does not would disagree about who asks. So do the fields that
@@ -179,10 +244,7 @@ func (s *Server) trusts(addr netip.Addr) bool {
 func dropNominated(header http.Header) {
 	for _, line := range header["Connection"] {
 		for word := range strings.SplitSeq(line, ",") {
-			switch name := http.CanonicalHeaderKey(strings.TrimSpace(word)); name {
-			case "", "Close", "Keep-Alive", "Upgrade", "Te", "Trailer", "Transfer-Encoding", "Content-Length", "Expect",
-				"Host", "Authorization", "Cookie", "Connection":
-			default:
+			if name := http.CanonicalHeaderKey(strings.TrimSpace(word)); name != "" && name != "Close" && !OfMessage(name) {
 				delete(header, name)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -39,7 +38,8 @@ var suites = []uint16{
 // Serve serves HTTP/1.1 until the listener is closed or Shutdown is called, which makes it return nil. After Shutdown it
 // closes the listener at once.
 func (s *Server) Serve(l net.Listener) error {
-	server := s.newHTTP(&door{server: s, scheme: "http", port: portOf(l.Addr())})
+	server := s.newHTTP(newDoor(s, "http", portOf(l.Addr())))
+	l = &listener{l, s}
 	server.Protocols.SetHTTP1(true)
 	if !s.life.begin(server, l) {
 		return ended(l.Close())
@@ -50,7 +50,8 @@ func (s *Server) Serve(l net.Listener) error {
 
 // ServeTLS serves HTTP/1.1 and HTTP/2 over TLS 1.2 and 1.3, as Serve does.
 func (s *Server) ServeTLS(l net.Listener) error {
-	server := s.newHTTP(&door{server: s, scheme: "https", port: "443"})
+	server := s.newHTTP(newDoor(s, "https", portOf(l.Addr())))
+	l = &listener{l, s}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
 	server.TLSConfig = &tls.Config{
@@ -93,14 +94,9 @@ func (s *Server) newHTTP(handler http.Handler) *http.Server {
 	}
 }
 
-func portOf(addr net.Addr) string {
+func portOf(addr net.Addr) int {
 	if tcp, ok := addr.(*net.TCPAddr); ok {
-		return strconv.Itoa(tcp.Port)
+		return tcp.Port
 	}
-	return "80"
-}
-
-func localPort(r *http.Request) string {
-	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	return portOf(addr)
+	return 80
 }

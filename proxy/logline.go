@@ -44,7 +44,11 @@ func appendText(b []byte, r *http.Request, e *Exchange) []byte {
 	b = appendSeconds(b, e.Took)
 	b = append(b, " ["...)
 	b = appendUpstreamName(b, e.Info)
-	b = append(b, "] [] "...)
+	b = append(b, "] ["...)
+	if e.Info != nil {
+		b = append(b, e.Info.Canary...)
+	}
+	b = append(b, "] "...)
 	b = appendAttempts(b, e, func(b []byte, a *Attempt) []byte { return a.Endpoint.AppendTo(b) })
 	b = append(b, ' ')
 	b = appendAttempts(b, e, func(b []byte, a *Attempt) []byte { return strconv.AppendInt(b, a.Received, 10) })
@@ -152,6 +156,7 @@ func appendJSON(b []byte, r *http.Request, e *Exchange) []byte {
 		b = appendJSONField(b, "ingress", info.Ingress)
 		b = appendJSONField(b, "service", info.Service)
 		b = appendJSONField(b, "service_port", info.Port)
+		b = appendJSONField(b, "canary", info.Canary)
 		b = appendJSONField(b, "route_host", info.Host)
 		b = appendJSONField(b, "route_path", info.Path)
 	}

@@ -10,12 +10,13 @@
 //
 // # A request's way
 //
-//  1. net/http reads it from the wire. Everything about that is in http.go, behind which another engine can stand.
-//  2. An [Exchange] begins: one value that holds everything anybody will know about this request.
-//  3. It is admitted or refused: method, host and target must each have one reading (admit.go, host.go, target.go).
-//  4. What the client says about itself is replaced by what is known (forwarded.go).
-//  5. The table is loaded, once, and asked for the route; its handler answers: features, then proxy/upstream.
-//  6. The exchange is told to the route's [Observer] and to the access log, whatever happened before.
+//  1. Its connection says who the client is, where load balancers speak the PROXY protocol (listener.go).
+//  2. net/http reads it from the wire. Everything about that is in http.go, behind which another engine can stand.
+//  3. An [Exchange] begins: one value that holds everything anybody will know about this request.
+//  4. It is admitted or refused: method, host and target must each have one reading (admit.go, host.go, target.go).
+//  5. What the client says about itself is replaced by what is known (forwarded.go).
+//  6. The table is loaded, once, and asked for the route; its handler answers: features, then proxy/upstream.
+//  7. The exchange is told to the route's [Observer] and to the access log, whatever happened before.
 //
 // A table that is swapped meanwhile changes nothing for a request that has its route, and closes no connection.
 //
@@ -29,9 +30,11 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +50,8 @@ type Server struct {
 	AccessLog *AccessLog
 	// GetCertificate chooses the certificate of a handshake. Nil: ServeTLS cannot be used.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Trusted are the networks of peers whose X-Forwarded-* fields are believed: load balancers in front. Empty: nobody's.
+	// Trusted are the networks of peers whose X-Forwarded-* fields are believed: load balancers in front. Empty: nobody's,
+	// but for those that [Server.SetClients] names.
 	Trusted []netip.Prefix
 	// Observer is told of exchanges that belong to no route. Nil: nobody is.
 	Observer Observer
@@ -56,6 +60,8 @@ type Server struct {
 	BodyTimeout time.Duration
 
 	table    atomic.Pointer[router.Table]
+	belief   atomic.Pointer[belief] // nil: that of the zero Clients, which nobody needed yet
+	refusals refusals
 	draining atomic.Bool
 	life     life
 }
@@ -71,6 +77,7 @@ type visit struct {
 	exchange Exchange
 	response response
 	body     body
+	belief   *belief              // as it was when the request began
 	host     string               // that the client asked for, as far as known; empty: none
 	fields   [maxSetFields]string // values of the fields that identify sets
 	nfields  int
@@ -79,9 +86,13 @@ type visit struct {
 // ServeHTTP answers a request that came over a listener of this process's own. Requests that come over Serve and
 // ServeTLS know their listener; here it is taken from the request's context.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	d := door{server: s, scheme: "http", port: localPort(r)}
+	number := 80
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
+		number = local.Port
+	}
+	d := newDoor(s, "http", number)
 	if r.TLS != nil {
-		d.scheme, d.port = "https", "443"
+		d = newDoor(s, "https", number)
 	}
 	d.ServeHTTP(w, r)
 }
@@ -91,6 +102,28 @@ type door struct {
 	server *Server
 	scheme string // of the connection
 	port   string // as clients are told: "443" for HTTPS, whatever the listener's own
+	number int    // the listener's own
+}
+
+func newDoor(s *Server, scheme string, number int) *door {
+	if scheme == "https" {
+		return &door{s, scheme, "443", number}
+	}
+	return &door{s, scheme, strconv.Itoa(number), number}
+}
+
+// reached is the scheme and the port that the client asked for, as far as its connection tells. The local address has
+// another port than the listener where a PROXY header says what the client connected to (listener.go): 443 is then the port
+// of a load balancer that has taken the TLS off.
+func (d *door) reached(r *http.Request) (scheme, port string) {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	switch {
+	case !ok || local.Port == d.number:
+		return d.scheme, d.port
+	case local.Port == 443:
+		return "https", "443"
+	}
+	return d.scheme, strconv.Itoa(local.Port)
 }
 
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +131,8 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := new(visit)
 	e := &v.exchange
 	e.Start = time.Now()
-	e.Method, e.Scheme, e.Port = r.Method, d.scheme, d.port
+	e.Method = r.Method
+	e.Scheme, e.Port = d.reached(r)
 	e.multiplexed = r.ProtoMajor > 1
 	r = With(r, e)
 	v.response = response{ResponseWriter: w, exchange: e, server: s, body: &v.body}
@@ -123,6 +157,7 @@ func (s *Server) answer(v *visit, r *http.Request) {
 		return
 	}
 	r.Host = v.host
+	v.identifyTarget(r.Header)
 	if e.Target == "*" { // OPTIONS about the server as a whole (RFC 9110 section 9.3.7)
 		w.Header().Set("Content-Length", "0")
 		w.WriteHeader(http.StatusOK)

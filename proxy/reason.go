@@ -47,6 +47,8 @@ const (
 	UpstreamInvalid Reason = "upstream_invalid" // 502: the answer is not HTTP as it must be
 	UpstreamTooBig  Reason = "upstream_too_big" // 502: the answer's head is over the limit
 
+	Overloaded Reason = "upstream_overloaded" // 503: every endpoint has as much as it may have, and others wait already
+
 	BufferFailed Reason = "buffer_failed" // 500: there was no room to keep the request's body
 
 	Panic Reason = "panic" // 500: a fault of ours

@@ -40,6 +40,9 @@ func (w *response) WriteHeader(status int) {
 		for i := len(w.exchange.hooks) - 1; i >= 0; i-- {
 			w.exchange.hooks[i].SetHeader(w.exchange, w.Header())
 		}
+		if w.exchange.Cookie != "" {
+			w.Header().Add("Set-Cookie", w.exchange.Cookie)
+		}
 	}
 	if status == http.StatusContinue {
 		w.body.unasked = false

@@ -8,6 +8,7 @@ import (
 
 	"sallyport/controller"
 	"sallyport/proxy/admin"
+	"sallyport/proxy/feature"
 	"sallyport/proxy/upstream"
 )
 
@@ -22,6 +23,7 @@ func newMetrics(w world, class string, pools *upstream.Pools) *admin.Metrics {
 			yield(id.Namespace, id.Service, id.Port, pool.Len())
 		}
 	})
+	metrics.CountMirrored(feature.Mirrored)
 	return metrics
 }
 

@@ -52,6 +52,7 @@ func newCheck(w world) *cobra.Command {
 	}
 	c.AddMap(command.Flags())
 	c.AddClasses(command.Flags())
+	c.AddServices(command.Flags())
 	form.addFlag(command.Flags())
 	return command
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -24,6 +25,8 @@ func (s clusterSource) Run(ctx context.Context, changed func(state)) error {
 	return s.source.Run(ctx, func(snapshot *controller.Snapshot) { changed(state{snapshot: snapshot}) })
 }
 
+func (s clusterSource) Nudge() { s.source.Nudge() }
+
 // openCluster prepares to read a cluster, which is not asked for anything yet.
 func openCluster(c config.Config, log *slog.Logger) (source, error) {
 	selector, err := labels.Parse(c.WatchNamespaceSelector)
@@ -41,12 +44,33 @@ func openCluster(c config.Config, log *slog.Logger) (source, error) {
 		Service:           controller.Key(c.PublishService),
 		Secrets:           secrets,
 		ConfigMap:         controller.Key(c.ConfigMap),
+		ConfigMaps:        keysGiven(controller.Key(c.TCPServices), controller.Key(c.UDPServices)),
+		Hints:             c.EnableTopologyAwareRouting,
+		Node:              nodeToRead(c),
 		Log:               log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return clusterSource{from}, nil
+}
+
+// nodeToRead is the node whose zone is to be read from the cluster; empty where nobody asks for it, or the zone is known.
+func nodeToRead(c config.Config) string {
+	if !c.EnableTopologyAwareRouting || c.Zone != "" {
+		return ""
+	}
+	return c.NodeName
+}
+
+// apiServers are the addresses of the API server that a pod is told.
+func apiServers(w world) []netip.Addr {
+	host, _ := w.lookup("KUBERNETES_SERVICE_HOST")
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return nil
+	}
+	return []netip.Addr{address.Unmap()}
 }
 
 // clusterMetrics are what the client libraries count of their talk with the API server. Their registry has Go's and the

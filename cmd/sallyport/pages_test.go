@@ -46,6 +46,7 @@ func flagGroups() []struct {
 		group("Where objects come from", c.AddSources, c.AddMap),
 		group("Where to listen", c.AddListeners),
 		group("Which Ingresses are served", c.AddClasses),
+		group("Which Services, and which of their endpoints", c.AddServices, c.AddNearness),
 		group("What is written to a cluster", c.AddReports),
 		group("How the process behaves", c.AddProcess),
 	}

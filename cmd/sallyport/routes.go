@@ -37,6 +37,7 @@ func newRoutes(w world) *cobra.Command {
 	}
 	c.AddMap(command.Flags())
 	c.AddClasses(command.Flags())
+	c.AddServices(command.Flags())
 	form.addFlag(command.Flags())
 	command.Flags().BoolVar(&headless, "no-headers", false, "leave the line of column names out")
 	return command
@@ -57,10 +58,14 @@ func given(flags *pflag.FlagSet) []string {
 func printRoutes(out io.Writer, rows []routeRow, wide, headers bool) {
 	var table [][]string
 	spread := slices.ContainsFunc(rows, func(r routeRow) bool { return r.RegexBy != "" })
+	split := slices.ContainsFunc(rows, func(r routeRow) bool { return len(r.Canaries) > 0 })
 	if headers {
 		head := []string{"HOST", "TYPE", "PATH", "SERVICE", "INGRESS"}
 		if spread {
 			head = append(head, "REGEX BY")
+		}
+		if split {
+			head = append(head, "CANARIES")
 		}
 		if wide {
 			head = append(head, "ENDPOINTS", "PLACE")
@@ -71,6 +76,9 @@ func printRoutes(out io.Writer, rows []routeRow, wide, headers bool) {
 		line := []string{or(r.Host, "*"), r.Type, r.Path, or(r.target(), "-"), or(r.Ingress, "-")}
 		if spread {
 			line = append(line, or(r.RegexBy, "-"))
+		}
+		if split {
+			line = append(line, or(r.canaries(), "-"))
 		}
 		if wide {
 			line = append(line, strconv.Itoa(len(r.Endpoints)), or(r.place(), "-"))

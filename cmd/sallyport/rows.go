@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"sallyport/controller"
 	"sallyport/proxy"
@@ -12,17 +13,32 @@ import (
 
 // A routeRow is one route of a table as commands and the log show it.
 type routeRow struct {
-	Host      string   `json:"host"` // empty: any
-	Type      string   `json:"type"`
-	Path      string   `json:"path"`
-	Namespace string   `json:"namespace,omitempty"`
-	Service   string   `json:"service,omitempty"` // empty: the proxy answers by itself
-	Port      string   `json:"port,omitempty"`
+	Host      string      `json:"host"` // empty: any
+	Type      string      `json:"type"`
+	Path      string      `json:"path"`
+	Namespace string      `json:"namespace,omitempty"`
+	Service   string      `json:"service,omitempty"` // empty: the proxy answers by itself
+	Port      string      `json:"port,omitempty"`
+	Endpoints []string    `json:"endpoints"`
+	Ingress   string      `json:"ingress,omitempty"` // namespace/name
+	RegexBy   string      `json:"regexBy,omitempty"` // the Ingress that makes the host's paths regular expressions
+	Canaries  []canaryRow `json:"canaries,omitempty"`
+	File      string      `json:"file,omitempty"`
+	Line      int         `json:"line,omitempty"`
+}
+
+// A canaryRow is an Ingress that takes some of the requests of a route to its own Service.
+type canaryRow struct {
+	Ingress   string   `json:"ingress"` // namespace/name
+	Service   string   `json:"service"`
+	Port      string   `json:"port"`
 	Endpoints []string `json:"endpoints"`
-	Ingress   string   `json:"ingress,omitempty"` // namespace/name
-	RegexBy   string   `json:"regexBy,omitempty"` // the Ingress that makes the host's paths regular expressions
-	File      string   `json:"file,omitempty"`
-	Line      int      `json:"line,omitempty"`
+	Share     float64  `json:"share"` // of the requests that nothing else decides, from 0 to 1
+}
+
+// String is the canary as the table has it: its Ingress, Service and share.
+func (c canaryRow) String() string {
+	return fmt.Sprintf("%s to %s:%s %.4g%%", c.Ingress, c.Service, c.Port, 100*c.Share)
 }
 
 // routeRows reads a table in the order in which its routes are tried. Locate, which may be nil, says where they are
@@ -35,6 +51,10 @@ func routeRows(table *router.Table, pools *upstream.Pools, locate func(*controll
 		if info := proxy.InfoOf(route.Handler); info != nil {
 			row.Namespace, row.Service, row.Port, row.RegexBy = info.Namespace, info.Service, info.Port, info.RegexBy
 			row.Endpoints = append(row.Endpoints, endpoints[upstream.ID{Namespace: info.Namespace, Service: info.Service, Port: info.Pool}]...)
+			for _, c := range info.Canaries {
+				addresses := endpoints[upstream.ID{Namespace: info.Namespace, Service: c.Service, Port: c.Pool}]
+				row.Canaries = append(row.Canaries, canaryRow{c.Ingress, c.Service, c.Port, append([]string{}, addresses...), c.Share})
+			}
 			row.findPlace(info, locate)
 		}
 		rows = append(rows, row)
@@ -78,6 +98,15 @@ func (r routeRow) target() string {
 		target += ":" + r.Port
 	}
 	return target
+}
+
+// canaries are those of the route in words; empty: it has none.
+func (r routeRow) canaries() string {
+	var all []string
+	for _, c := range r.Canaries {
+		all = append(all, c.String())
+	}
+	return strings.Join(all, ", ")
 }
 
 // place is file:line, as far as it is known.

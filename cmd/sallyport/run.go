@@ -33,6 +33,8 @@ func addRunFlags(flags *pflag.FlagSet, c *config.Config) {
 	c.AddMap(flags)
 	c.AddListeners(flags)
 	c.AddClasses(flags)
+	c.AddServices(flags)
+	c.AddNearness(flags)
 	c.AddReports(flags)
 	c.AddProcess(flags)
 }
@@ -51,6 +53,9 @@ func run(command *cobra.Command, w world, c config.Config) error {
 		return err
 	}
 	defer listeners.close()
+	if c.NodeName == "" {
+		c.NodeName, _ = w.lookup("NODE_NAME")
+	}
 	source, err := openSource(c, log)
 	if err != nil {
 		return err

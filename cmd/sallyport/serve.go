@@ -12,8 +12,10 @@ import (
 	"sallyport/config"
 	"sallyport/controller"
 	"sallyport/controller/feedback"
+	"sallyport/controller/names"
 	"sallyport/proxy"
 	"sallyport/proxy/admin"
+	"sallyport/proxy/stream"
 	"sallyport/proxy/upstream"
 )
 
@@ -27,7 +29,9 @@ type server struct {
 	pools   upstream.Pools
 	certs   certs.Store
 	builder *controller.Builder
+	names   *names.Resolver // of what the names of Services lead to; from serve on
 	front   *proxy.Server
+	streams *stream.Server
 	access  *proxy.AccessLog // nil: none
 	metrics *admin.Metrics
 	admin   *admin.Server
@@ -49,6 +53,8 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 	if err != nil {
 		return nil, err
 	}
+	options.APIServers = apiServers(w)
+	options.OwnPorts = l.ports()
 	options.Retain, options.Release = s.metrics.Retain, s.metrics.Release
 	s.builder = controller.NewBuilder(options)
 	if c.AccessLog != "off" {
@@ -62,6 +68,7 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 		Trusted:        c.TrustedProxies,
 		Observer:       s.metrics.Unrouted(),
 	}
+	s.streams = &stream.Server{Address: c.BindAddress, Log: log}
 	s.admin = newAdmin(s)
 	return s, nil
 }
@@ -72,6 +79,8 @@ const patience = time.Second
 
 // serve runs until ctx ends, then drains and returns nil; or until something fails, and returns why.
 func (s *server) serve(ctx context.Context, from source) error {
+	s.names = names.New(names.Options{File: s.config.ResolvConf, Changed: from.Nudge, Log: s.log})
+	defer s.names.Close()
 	// The source goes on while requests are finished: endpoints may leave just then.
 	sourceCtx, stopSource := context.WithCancel(context.WithoutCancel(ctx))
 	failed := make(chan error, 4)
@@ -111,7 +120,7 @@ func (s *server) serve(ctx context.Context, from source) error {
 	case <-ctx.Done():
 		s.drain(told)
 	case err = <-failed:
-		s.front.Shutdown(ended())
+		s.shutdown(ended())
 	}
 	leave()
 	<-told
@@ -153,17 +162,19 @@ func (s *server) drain(told <-chan struct{}) {
 			s.feedback.Withdraw(ctx)
 		}
 	})
-	if err := s.front.Shutdown(ctx); err != nil {
-		s.log.Warn("connections were cut at the end of --shutdown-grace-period", "err", err)
-	}
+	s.shutdown(ctx)
 	withdrawal.Wait()
 	s.log.Info("bye")
 }
 
 // apply builds the table of a state and puts it in place.
 func (s *server) apply(now state) {
+	s.names.Bring(now.snapshot)
 	result := s.builder.Build(now.snapshot)
+	s.names.Follow(s.builder.Names())
 	s.certs.Set(result.Certificates)
+	s.front.SetClients(result.Clients)
+	s.streams.Set(result.Streams, trustOf(s.config, result.Clients))
 	if result.TableChanged {
 		s.front.SetTable(result.Table)
 	}
@@ -182,7 +193,9 @@ func (s *server) apply(now state) {
 	select {
 	case <-s.built:
 	default:
-		close(s.built)
+		if s.names.Settled() { // which it nudges the source for
+			close(s.built)
+		}
 	}
 }
 

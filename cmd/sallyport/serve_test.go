@@ -260,6 +260,7 @@ func TestProfilesNeedTheFlag(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Run(context.Context, func(state)) error { return f.err }
+func (f failing) Nudge()                                 {}
 
 func TestServeReturnsWhyItsSourceFailedBeforeTheFirstTable(t *testing.T) {
 	c := config.Default()

@@ -29,6 +29,9 @@ type source interface {
 	// Run calls changed with each new state, from one goroutine, first when the state is complete. What is in a state
 	// may be used until changed returns. It returns nil when ctx ends, and else the error that keeps it from going on.
 	Run(ctx context.Context, changed func(state)) error
+	// Nudge has Run call changed once more with the state as it is, because something that is put together with it is
+	// another. It may be called from any goroutine.
+	Nudge()
 }
 
 // folderSource is a source of manifests that have been read once.
@@ -38,6 +41,8 @@ func (s folderSource) Run(ctx context.Context, changed func(state)) error {
 	changed(s.state())
 	return s.folder.Run(ctx, func() { changed(s.state()) })
 }
+
+func (s folderSource) Nudge() { s.folder.Nudge() }
 
 func (s folderSource) state() state {
 	return state{s.folder.Snapshot(), s.folder.Report, s.folder.Locate, s.folder.Changes()}

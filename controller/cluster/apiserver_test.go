@@ -217,6 +217,13 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("User \"u\" cannot list resource %q", resource))
 		return
 	}
+	if name, ok := strings.CutPrefix(resource, "nodes/"); ok {
+		json.NewEncoder(w).Encode(corev1.Node{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelTopologyZone: "zone-of-" + name}},
+		})
+		return
+	}
 	a.objects(w, r, resource, namespace)
 }
 

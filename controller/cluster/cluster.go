@@ -69,6 +69,12 @@ type Options struct {
 	Secrets []controller.Key
 	// ConfigMap is the controller's, which is held whatever its namespace, and so are those that it names. Zero: none.
 	ConfigMap controller.Key
+	// ConfigMaps are held whatever their namespaces: those with the Services of further ports.
+	ConfigMaps []controller.Key
+	// Hints are held of EndpointSlices: which nodes and zones an endpoint is for.
+	Hints bool
+	// Node is the node that this process runs on, whose zone is read. Empty: nobody wants to know.
+	Node string
 	// Log gets what client libraries say too. Nil: slog.Default().
 	Log *slog.Logger
 }
@@ -84,8 +90,10 @@ type Source struct {
 	cacheOptions cache.Options
 	cache        cache.Cache
 	kinds        []client.Object
+	node         string
 	log          *slog.Logger
 	synced       atomic.Bool
+	nudged       atomic.Bool // changed is to be called whatever the objects say
 
 	// Used by the goroutine of feed alone.
 	snapshot  controller.Snapshot
@@ -112,6 +120,7 @@ func New(o Options) (*Source, error) {
 		config:  config,
 		log:     o.Log,
 		kinds:   kinds(o),
+		node:    o.Node,
 		secrets: newSecrets(o.always()),
 		dirty:   make(map[controller.Ref]client.Object),
 		wake:    make(chan struct{}, 1),
@@ -138,6 +147,9 @@ func New(o Options) (*Source, error) {
 func (o *Options) always() (refs []controller.Ref, config controller.Ref) {
 	for _, key := range o.Secrets {
 		refs = append(refs, secretRef(key.Namespace, key.Name))
+	}
+	for _, key := range o.ConfigMaps {
+		refs = append(refs, controller.Ref{Kind: "ConfigMap", Namespace: key.Namespace, Name: key.Name})
 	}
 	if o.ConfigMap != (controller.Key{}) {
 		config = controller.Ref{Kind: "ConfigMap", Namespace: o.ConfigMap.Namespace, Name: o.ConfigMap.Name}

@@ -218,6 +218,52 @@ func TestOfEndpointSlicesOnlyIsHeldWhatSomebodyAsksFor(t *testing.T) {
 	}
 }
 
+func TestHintsAndTheOwnZoneAreReadWhereTheyAreAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		options   Options
+		forbidden string
+		hints     int
+		zone      string
+	}{
+		{Options{}, "", 0, ""},
+		{Options{Hints: true}, "", 1, ""},
+		{Options{Hints: true, Node: "n"}, "", 1, "zone-of-n"},
+		{Options{Hints: true, Node: "n"}, "nodes/n", 1, ""}, // and everything is served without it
+	} {
+		a := newAPIServer(t)
+		if c.forbidden != "" {
+			a.forbid(c.forbidden)
+		}
+		a.put(&discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: "x", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+			AddressType: "IPv4",
+			Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}, Zone: new("z"), Hints: &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "z"}}}}},
+		})
+		s, v := start(t, a, c.options)
+		v.until()
+		e := s.snapshot.Slices(controller.Key{Namespace: "x", Name: "web"})[0].Endpoints[0]
+		if e.Hints == nil != (c.hints == 0) || e.Zone != nil {
+			t.Errorf("%+v: the endpoint is held with the hints %v and the zone %v", c.options, e.Hints, e.Zone)
+		}
+		if got := s.snapshot.Zone(); got != c.zone {
+			t.Errorf("%+v, forbidden %q: the zone is %q, want %q", c.options, c.forbidden, got, c.zone)
+		}
+	}
+}
+
+func TestNudgeHandsOverTheSameOnceMore(t *testing.T) {
+	a := newAPIServer(t)
+	a.put(ingress("x", "a", "1"))
+	s, v := start(t, a, Options{})
+	v.until("x/a=1")
+	before := v.calls
+	s.Nudge()
+	v.next()
+	if v.calls != before+1 || v.last["x/a"] != "1" {
+		t.Errorf("after the nudge there were %d calls, the last with %v", v.calls-before, v.last)
+	}
+}
+
 // TestBurstIsOneChange makes a thousand changes as fast as it can: all arrive, in far fewer snapshots.
 func TestBurstIsOneChange(t *testing.T) {
 	a := newAPIServer(t)

@@ -57,6 +57,13 @@ func (s *Source) awake() {
 	}
 }
 
+// Nudge has Run call its function once more although no object changed: what the objects are put together with did. It may
+// be called from any goroutine.
+func (s *Source) Nudge() {
+	s.nudged.Store(true)
+	s.awake()
+}
+
 // refOf names an object. Objects of informers have no kind of their own; their Go type is called like it.
 func refOf(object client.Object) controller.Ref {
 	return controller.Ref{Kind: reflect.TypeOf(object).Elem().Name(), Namespace: object.GetNamespace(), Name: object.GetName()}
@@ -76,10 +83,12 @@ func (s *Source) feed(ctx context.Context, changed func(*controller.Snapshot)) {
 		}
 		s.apply(ctx)
 	}
+	s.readZone(ctx)
 	s.synced.Store(true)
 	changed(&s.snapshot)
 	for s.awaitBurst(ctx) {
-		if s.apply(ctx) {
+		nudged := s.nudged.Swap(false)
+		if s.apply(ctx) || nudged {
 			changed(&s.snapshot)
 		}
 	}

@@ -54,7 +54,7 @@ func (s *Source) newCacheOptions(o Options) cache.Options {
 	options := cache.Options{
 		Scheme:                       scheme.Scheme,
 		Mapper:                       newMapper(),
-		DefaultTransform:             strip,
+		DefaultTransform:             stripping(o.Hints),
 		DefaultUnsafeDisableDeepCopy: &shared,
 		DefaultWatchErrorHandler:     s.watchFailed,
 		ByObject: map[client.Object]cache.ByObject{
@@ -98,9 +98,13 @@ func newMapper() meta.RESTMapper {
 	return m
 }
 
-// strip drops what is only history, which is often most of an object, and of EndpointSlices, of which there is the most,
+// stripping drops what is only history, which is often most of an object, and of EndpointSlices, of which there is the most,
 // what nobody asks for.
-func strip(event any) (any, error) {
+func stripping(hints bool) toolscache.TransformFunc {
+	return func(event any) (any, error) { return strip(event, hints), nil }
+}
+
+func strip(event any, hints bool) any {
 	if object, ok := event.(metav1.Object); ok {
 		object.SetManagedFields(nil)
 		if annotations := object.GetAnnotations(); annotations[corev1.LastAppliedConfigAnnotation] != "" {
@@ -108,18 +112,21 @@ func strip(event any) (any, error) {
 		}
 	}
 	if slice, ok := event.(*discoveryv1.EndpointSlice); ok {
-		stripSlice(slice)
+		stripSlice(slice, hints)
 	}
-	return event, nil
+	return event
 }
 
 // stripSlice leaves addresses, conditions and nodes, which are published for a Service of type NodePort, and drops which
-// Pod an endpoint is, where that is, and who made the slice: half of it.
-func stripSlice(slice *discoveryv1.EndpointSlice) {
+// Pod an endpoint is, where that is, whom it is for unless that is asked for, and who made the slice: half of it.
+func stripSlice(slice *discoveryv1.EndpointSlice, hints bool) {
 	slice.OwnerReferences, slice.Annotations, slice.GenerateName = nil, nil, ""
 	for i := range slice.Endpoints {
 		e := &slice.Endpoints[i]
-		e.TargetRef, e.Hostname, e.Zone, e.Hints, e.DeprecatedTopology = nil, nil, nil, nil, nil
+		e.TargetRef, e.Hostname, e.Zone, e.DeprecatedTopology = nil, nil, nil, nil
+		if !hints {
+			e.Hints = nil
+		}
 	}
 }
 

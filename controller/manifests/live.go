@@ -20,10 +20,14 @@ func (f *Folder) Run(ctx context.Context, changed func()) error {
 	again.Stop()
 	defer again.Stop()
 	for {
-		// Something in the folders changed; files that were being written may be whole by now; the watch ended,
-		// because ctx did or because it could not begin.
+		// Something in the folders changed; somebody nudges; files that were being written may be whole by now; the watch
+		// ended, because ctx did or because it could not begin.
 		select {
 		case <-stirred:
+		case <-f.nudged:
+			f.changes = nil
+			changed()
+			continue
 		case <-again.C:
 		case err := <-watching:
 			return err
@@ -36,6 +40,10 @@ func (f *Folder) Run(ctx context.Context, changed func()) error {
 		}
 	}
 }
+
+// Nudge has Run call its function once more although nothing in the folder changed: what the objects are put together with
+// did. It may be called from any goroutine.
+func (f *Folder) Nudge() { notify(f.nudged) }
 
 func notify(c chan<- struct{}) {
 	select {

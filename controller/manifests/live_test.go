@@ -169,6 +169,28 @@ func TestSavesOfEveryKindArePickedUp(t *testing.T) {
 	l.until("a=3")
 }
 
+func TestNudgeTellsTheSameWithoutChanges(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.yaml"), configMap("a", "1"))
+	f, err := Read([]string{dir})
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	states := make(chan state, 100)
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx, func() { states <- stateOf(f) }) }()
+	f.Nudge()
+	select {
+	case s := <-states:
+		if s.values != "a=1" || len(s.changes) != 0 {
+			t.Errorf("after the nudge the folder is %q with the changes %q, want it as it is, without any", s.values, s.changes)
+		}
+	case <-time.After(8 * time.Second):
+		t.Error("nobody was told")
+	}
+	stop()
+	must(t, <-ended)
+}
+
 func TestMountedConfigMapSwapIsOneChange(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 5 {

@@ -33,7 +33,7 @@
 // certificate fits is found where tables are built. What an API server would never have taken in a Service and its
 // endpoints is found here (values.go). It never writes, and never follows a link out of its folder.
 //
-// A Folder is for one goroutine: call its methods before Run, or from the function that Run calls.
+// A Folder is for one goroutine: call its methods before Run, or from the function that Run calls; Nudge from anywhere.
 package manifests
 
 import (
@@ -64,6 +64,7 @@ type Folder struct {
 	problems []controller.Problem
 	changes  []Change
 	others   map[string]int
+	nudged   chan struct{} // has room for one: see Nudge
 }
 
 // A file is what was last read from one.
@@ -90,6 +91,7 @@ func Read(folders []string) (*Folder, error) {
 		roots:   folders,
 		schemas: make(schemas),
 		pending: make(map[string]look),
+		nudged:  make(chan struct{}, 1),
 	}
 	f.reload(atOnce)
 	return f, nil

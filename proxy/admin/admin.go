@@ -103,15 +103,24 @@ func (s *Server) Handler() http.Handler {
 
 // A routeRow is a route of the JSON page.
 type routeRow struct {
-	Host      string `json:"host"`
-	Type      string `json:"pathType"`
-	Path      string `json:"path"`
-	Source    string `json:"source"`
-	Namespace string `json:"namespace,omitempty"`
-	Ingress   string `json:"ingress,omitempty"`
-	RegexBy   string `json:"regexBy,omitempty"` // the Ingress that makes the host's paths regular expressions
-	Service   string `json:"service,omitempty"`
-	Port      string `json:"port,omitempty"`
+	Host      string      `json:"host"`
+	Type      string      `json:"pathType"`
+	Path      string      `json:"path"`
+	Source    string      `json:"source"`
+	Namespace string      `json:"namespace,omitempty"`
+	Ingress   string      `json:"ingress,omitempty"`
+	RegexBy   string      `json:"regexBy,omitempty"` // the Ingress that makes the host's paths regular expressions
+	Service   string      `json:"service,omitempty"`
+	Port      string      `json:"port,omitempty"`
+	Canaries  []canaryRow `json:"canaries,omitempty"`
+}
+
+// A canaryRow is an Ingress that takes some of the requests of a route.
+type canaryRow struct {
+	Ingress string  `json:"ingress"` // namespace/name
+	Service string  `json:"service"`
+	Port    string  `json:"port"`
+	Share   float64 `json:"share"` // of the requests that nothing else decides
 }
 
 func (s *Server) routes(w http.ResponseWriter, r *http.Request) {
@@ -131,6 +140,9 @@ func (s *Server) routes(w http.ResponseWriter, r *http.Request) {
 		if info := proxy.InfoOf(route.Handler); info != nil {
 			row.Namespace, row.Ingress, row.Service, row.Port = info.Namespace, info.Ingress, info.Service, info.Port
 			row.RegexBy = info.RegexBy
+			for _, c := range info.Canaries {
+				row.Canaries = append(row.Canaries, canaryRow{c.Ingress, c.Service, c.Port, c.Share})
+			}
 		}
 		rows = append(rows, row)
 	}

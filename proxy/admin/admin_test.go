@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -89,7 +90,8 @@ func TestProbesFollowTheirChecks(t *testing.T) {
 }
 
 func TestRoutesPageIsTheTable(t *testing.T) {
-	info := &proxy.RouteInfo{Namespace: "default", Ingress: "web", Service: "app", Port: "http", RegexBy: "default/rx"}
+	info := &proxy.RouteInfo{Namespace: "default", Ingress: "web", Service: "app", Port: "http", RegexBy: "default/rx",
+		Canaries: []proxy.CanaryInfo{{Ingress: "default/next", Service: "app-next", Port: "80", Share: 0.25}}}
 	table := router.New([]router.Route{
 		{Match: router.Match{Host: "a.test", Path: "/"}, Source: "default/web", Handler: proxy.Identify(info, http.NotFoundHandler())},
 		{Match: router.Match{Path: "/x", Type: router.Exact}, Source: "default/any"},
@@ -103,8 +105,8 @@ func TestRoutesPageIsTheTable(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &rows); err != nil || len(rows) != 2 {
 		t.Fatalf("/routes as JSON: %v\n%s", err, body)
 	}
-	want := routeRow{"a.test", "Prefix", "/", "default/web", "default", "web", "default/rx", "app", "http"}
-	if rows[0] != want || rows[1] != (routeRow{Type: "Exact", Path: "/x", Source: "default/any"}) {
+	want := routeRow{"a.test", "Prefix", "/", "default/web", "default", "web", "default/rx", "app", "http", []canaryRow{{"default/next", "app-next", "80", 0.25}}}
+	if !reflect.DeepEqual(rows, []routeRow{want, {Type: "Exact", Path: "/x", Source: "default/any"}}) {
 		t.Errorf("/routes as JSON is %+v, want %+v first", rows, want)
 	}
 }

@@ -114,6 +114,24 @@ func (m *Metrics) CountLines(log *proxy.AccessLog) {
 	}, func() float64 { return float64(log.Dropped()) }))
 }
 
+// CountMirrored has what became of the copies of requests under sallyport_mirrored_requests_total. Copies is asked whenever
+// somebody gathers; it calls yield for each outcome.
+func (m *Metrics) CountMirrored(copies func(yield func(outcome string, n uint64))) {
+	m.registry.MustRegister(mirroredCollector(copies))
+}
+
+type mirroredCollector func(yield func(outcome string, n uint64))
+
+var mirroredDesc = prometheus.NewDesc("sallyport_mirrored_requests_total", "Copies of requests for a mirror-target, by what became of them.", []string{"outcome"}, nil)
+
+func (mirroredCollector) Describe(descs chan<- *prometheus.Desc) { descs <- mirroredDesc }
+
+func (c mirroredCollector) Collect(metrics chan<- prometheus.Metric) {
+	c(func(outcome string, n uint64) {
+		metrics <- prometheus.MustNewConstMetric(mirroredDesc, prometheus.CounterValue, float64(n), outcome)
+	})
+}
+
 // CountEndpoints has the endpoints of every pool under sallyport_endpoints. Pools is asked whenever somebody gathers; it
 // calls yield for each Service port.
 func (m *Metrics) CountEndpoints(pools func(yield func(namespace, service, port string, endpoints int))) {

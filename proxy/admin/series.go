@@ -12,7 +12,7 @@ import (
 )
 
 // routeLabels are what a route gives to the series of its requests. Routes with equal ones share their series.
-type routeLabels struct{ namespace, ingress, service, host, path string }
+type routeLabels struct{ namespace, ingress, service, canary, host, path string }
 
 // series are the numbers of routes with the same labels. What a request needs is found by its method and status in a map
 // that is copied when it grows, which it does a few times in the life of a route; after that Observe takes no lock and
@@ -76,7 +76,7 @@ func (m *Metrics) Release(info *proxy.RouteInfo) {
 func (m *Metrics) Unrouted() proxy.Observer { return m.Retain(new(proxy.RouteInfo)) }
 
 func labelsOf(info *proxy.RouteInfo) routeLabels {
-	return routeLabels{info.Namespace, info.Ingress, info.Service, info.Host, info.Path}
+	return routeLabels{info.Namespace, info.Ingress, info.Service, info.Canary, info.Host, info.Path}
 }
 
 // Observe counts a finished exchange.
@@ -115,7 +115,7 @@ func (s *series) add(o outcome) *numbers {
 		return n
 	}
 	m, l := s.metrics, s.labels
-	values := []string{o.method, strconv.Itoa(o.status), l.namespace, l.ingress, l.service, "", l.host, l.path}
+	values := []string{o.method, strconv.Itoa(o.status), l.namespace, l.ingress, l.service, l.canary, l.host, l.path}
 	n := &numbers{
 		values:           values,
 		requests:         m.requests.WithLabelValues(values...),

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sallyport/proxy"
+	"sallyport/proxy/upstream"
 )
 
 // bodySize refuses request bodies over a limit (reference B3 #33): at once where the client says how long its body is,
@@ -77,8 +78,8 @@ func requestBuffering(a *Annotations, d *Draft) {
 	if !wanted {
 		return
 	}
-	d.UseAt(func(Place) Middleware {
-		if isGRPC(d.Upstream) {
+	d.UseAt(func(at Place) Middleware {
+		if isGRPC(d.Upstream) || isGRPC(upstream.Options{Protocol: at.Protocol}) {
 			return nil // its streams end when both sides have said what they had to say
 		}
 		return func(next http.Handler) http.Handler { return &bodyBuffer{next, int(min(memory, maxMemory))} }

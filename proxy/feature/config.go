@@ -3,6 +3,9 @@ package feature
 import (
 	"maps"
 	"slices"
+
+	"sallyport/proxy"
+	"sallyport/proxy/upstream"
 )
 
 // A Config is the ConfigMap of the controller (--configmap): what holds for every Ingress that says nothing else, and what
@@ -10,7 +13,9 @@ import (
 type Config struct {
 	values    map[string]string
 	namespace string // of the ConfigMap, and of what it names without one
-	denies    bool   // a key is misspelt that may have been meant to keep clients out
+	clients   *proxy.Clients
+	streams   upstream.StreamOptions
+	denies    bool // a key is wrong, or misspelt, that may have been meant to keep clients out of everything
 }
 
 // NewConfig reads the data of a ConfigMap and finds what is wrong with it, once for all Ingresses.
@@ -21,6 +26,8 @@ func NewConfig(data map[string]string, in Input) (*Config, []Problem) {
 	a.collect = true
 	a.run(&Draft{Settings: in.Settings}, All)
 	read := len(a.problems)
+	c.clients = readClients(a)
+	c.streams = readStreams(a)
 	a.reportUnreadKeys()
 	c.denies = slices.ContainsFunc(a.problems[read:], func(p Problem) bool { return p.Denies })
 	var problems []Problem
@@ -30,6 +37,22 @@ func NewConfig(data map[string]string, in Input) (*Config, []Problem) {
 		}
 	}
 	return c, problems
+}
+
+// Clients is what the front of the process is to be told; nil for the nil Config.
+func (c *Config) Clients() *proxy.Clients {
+	if c == nil {
+		return nil
+	}
+	return c.clients
+}
+
+// Streams is what holds for connections and datagrams that are passed on as they are.
+func (c *Config) Streams() upstream.StreamOptions {
+	if c == nil {
+		return upstream.StreamOptions{}
+	}
+	return c.streams
 }
 
 // value is the value of a key, "" where it is absent.

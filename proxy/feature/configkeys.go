@@ -18,7 +18,7 @@ var idleKeys = []string{
 	"worker-processes", "worker-cpu-affinity", "worker-shutdown-timeout", "max-worker-connections", "max-worker-open-files", "enable-multi-accept", "enable-aio-write",
 	"server-name-hash-max-size", "server-name-hash-bucket-size", "map-hash-bucket-size", "proxy-headers-hash-max-size", "proxy-headers-hash-bucket-size",
 	"variables-hash-bucket-size", "variables-hash-max-size", "lua-shared-dicts", "debug-connections", "nginx-status-ipv4-whitelist", "nginx-status-ipv6-whitelist",
-	"enable-serial-reloads", "reuse-port", "annotations-risk-level", "strict-validate-path-type", "error-log-level",
+	"enable-serial-reloads", "reuse-port", "annotations-risk-level", "strict-validate-path-type", "error-log-level", "forwarded-for-proxy-protocol-header",
 }
 
 // refusedKeys ask for what is not done, and why.
@@ -31,19 +31,18 @@ var refusedKeys = map[string]string{
 // laterKeys are known and not supported yet.
 var laterKeys = []string{
 	"hsts", "hsts-max-age", "hsts-include-subdomains", "hsts-preload",
-	"use-forwarded-headers", "enable-real-ip", "forwarded-for-header", "forwarded-for-proxy-protocol-header", "compute-full-forwarded-for", "proxy-real-ip-cidr",
-	"use-proxy-protocol", "proxy-protocol-header-timeout", "proxy-add-original-uri-header", "generate-request-id",
-	"service-upstream", "load-balance", "client-header-timeout", "client-body-timeout", "client-header-buffer-size", "large-client-header-buffers",
+
+	"client-header-timeout", "client-body-timeout", "client-header-buffer-size", "large-client-header-buffers",
 	"keep-alive", "keep-alive-requests", "use-http2", "http2-max-concurrent-streams", "http2-max-field-size", "http2-max-header-size", "http2-max-requests",
-	"enable-underscores-in-headers", "ignore-invalid-headers", "upstream-keepalive-connections", "upstream-keepalive-time", "upstream-keepalive-timeout", "upstream-keepalive-requests",
+	"upstream-keepalive-connections", "upstream-keepalive-time", "upstream-keepalive-timeout", "upstream-keepalive-requests",
 	"ssl-protocols", "ssl-ciphers", "ssl-reject-handshake", "enable-ocsp", "proxy-ssl-location-only",
-	"allow-backend-server-header", "default-type", "use-gzip", "gzip-level", "gzip-min-length", "gzip-types", "gzip-disable",
+	"default-type", "use-gzip", "gzip-level", "gzip-min-length", "gzip-types", "gzip-disable",
 	"enable-brotli", "brotli-level", "brotli-min-length", "brotli-types",
 	"log-format-upstream", "log-format-escape-json", "log-format-escape-none", "access-log-path", "http-access-log-path", "stream-access-log-path", "access-log-params",
 	"disable-stream-access-log", "skip-access-log-urls", "enable-access-log-for-default-backend", "enable-auth-access-log", "enable-syslog", "syslog-host", "syslog-port",
 	"annotation-value-word-blocklist", "enable-opentelemetry", "opentelemetry-trust-incoming-span", "opentelemetry-operation-name", "opentelemetry-config",
 	"otlp-collector-host", "otlp-collector-port", "otel-service-name", "otel-sampler", "otel-sampler-ratio", "otel-sampler-parent-based",
-	"bind-address", "disable-ipv6", "disable-ipv6-dns", "proxy-stream-timeout", "proxy-stream-next-upstream", "proxy-stream-next-upstream-timeout", "proxy-stream-next-upstream-tries", "proxy-stream-responses",
+	"bind-address", "disable-ipv6", "disable-ipv6-dns",
 	"enable-modsecurity", "enable-owasp-modsecurity-crs", "geoip2-autoreload-in-minutes",
 }
 

@@ -18,6 +18,8 @@ type Place struct {
 	Info *proxy.RouteInfo
 	// Pool is where the route leads. Nil: to no Service that exists, or to none at all.
 	Pool *upstream.Pool
+	// Protocol is how the endpoints there are spoken to.
+	Protocol upstream.Protocol
 }
 
 // A Draft is the routes of one Ingress being assembled. The zero Draft adds nothing to them.
@@ -30,8 +32,17 @@ type Draft struct {
 	Service upstream.ServiceOptions
 	// Upstream is how requests are sent. Features write to it; it begins with the settings'.
 	Upstream upstream.Options
+	// ProtocolGiven says that the Protocol of Upstream is the Ingress's own word. Without it the Service's counts.
+	ProtocolGiven bool
+	// PicksItself says that how endpoints are picked is the Ingress's own word. Without it the Service's counts, then the
+	// ConfigMap's.
+	PicksItself bool
+	// ServiceUpstream leads requests to the address of each Service instead of its endpoints.
+	ServiceUpstream bool
 	// NoLog keeps the routes out of the access log.
 	NoLog bool
+	// Canary makes the Ingress a canary: it has no routes, and takes requests of others'. Nil: it is an Ingress like any other.
+	Canary *Canary
 
 	layers     layers
 	spread     func(path string) bool // the path asks for regular expressions; nil: none does

@@ -40,6 +40,7 @@ package feature
 
 import (
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -49,7 +50,7 @@ import (
 // All are the features, in the order in which a request meets them.
 var All = []func(*Annotations, *Draft){
 	// Who has the last word on every answer, and what no request gets past.
-	accessLog, responseHeaders, errorPages,
+	clients, accessLog, responseHeaders, errorPages,
 	// What is asked for the host as a whole, outside of everything that is asked for paths.
 	serverAlias, fromToWWW, blocks, appRoot,
 	// What browsers ask before they ask.
@@ -69,8 +70,12 @@ var All = []func(*Annotations, *Draft){
 	// What shapes the request on its way to an endpoint, and the answer on its way back.
 	requestBuffering, standIn,
 	upstreamVhost, proxySetHeaders, hideHeaders, proxyRedirect, proxyCookie,
+	// What gets a copy of it.
+	mirror,
 	// How requests are sent.
-	timeouts, retries, backendProtocol, withoutEffect,
+	timeouts, retries, loadBalance, affinity, backendProtocol, serviceUpstream, healthChecks, endpointLimits, withoutEffect,
+	// Whose endpoints get it.
+	canary,
 }
 
 // Middleware wraps a handler.
@@ -83,6 +88,9 @@ type Settings struct {
 	HTTPSPort int
 	// DefaultBackend returns the backend that answers what no route takes, nil while it has no endpoints. Nil: there is none.
 	DefaultBackend func() *Backend
+	// RefuseAddress says what is at an address to which nobody may have copies of requests sent, "" for nothing of that kind.
+	// Nil: they may be sent to every address.
+	RefuseAddress func(netip.Addr) string
 	// Upstream is how requests are sent where neither the Ingress nor the ConfigMap says otherwise.
 	Upstream upstream.Options
 }

@@ -11,7 +11,9 @@ import (
 func retries(a *Annotations, d *Draft) {
 	a.Section("Retries", ReachPaths, "A request is sent again only while nothing of an answer has gone to the client and its body can be had again, which it can "+
 		"while proxy-request-buffering is on. POST, PATCH and LOCK are not sent again once an endpoint can have seen them. An endpoint that refuses the "+
-		"connection costs no time, and does not count as a try. Of several bodies of answers that are retried nobody gets any but the last.")
+		"connection costs no time, and does not count as a try. However often a route may try, all routes to a Service port together send no more than "+
+		"retry-budget of a hundred requests of the last ten seconds again, and ten a second beyond that; then the first fault is the answer. ingress-nginx "+
+		"knows no such bound. Of several bodies of answers that are retried nobody gets any but the last.")
 	o := &d.Upstream
 	conditions := a.Shared().nextUpstream(cmp.Or(o.Retry, upstream.RetryOnError|upstream.RetryOnTimeout))
 	timeout := a.Shared().Seconds("proxy-next-upstream-timeout", max(0, o.RetryTimeout), "the time from the first try after which no other begins; 0 means no limit")
@@ -19,6 +21,12 @@ func retries(a *Annotations, d *Draft) {
 	everything := a.Config().Bool("retry-non-idempotent", false, "whether POST, PATCH and LOCK are sent again although an endpoint may have acted on them")
 	if everything {
 		conditions |= upstream.RetryNonIdempotent
+	}
+	budget := a.Shared().IntBetween("retry-budget", max(0, cmp.Or(o.RetryBudget, 20)), 0, 100, "how many of a hundred requests may be sent again, ten a second apart")
+	if o.RetryBudget = budget; budget == 0 {
+		o.RetryBudget = -1
+	} else if budget == 20 {
+		o.RetryBudget = 0
 	}
 	o.Retry, o.RetryTimeout, o.Tries = conditions, timeout, tries
 	if tries == 0 {

@@ -56,13 +56,13 @@ func (x *trip) call(endpoint *Endpoint, a *proxy.Attempt, begun time.Time, fresh
 	c.ctx, c.cancel = context.WithCancelCause(x.r.Context())
 	c.send = gap{limit: x.t.options.SendTimeout, late: func() { c.cancel(errSendGap) }}
 	c.read = gap{limit: x.t.options.ReadTimeout, late: func() { c.cancel(errReadGap) }}
-	o := c.run(mux, begun)
+	o := c.run(endpoint, mux, begun)
 	// A connection on which something was awaited in vain may be dead without anybody knowing.
 	endpoint.muxes.leave(mux, o.fault != nil && afterFault(o.fault) == RetryOnTimeout)
 	return o
 }
 
-func (c *call) run(mux *mux, begun time.Time) outcome {
+func (c *call) run(endpoint *Endpoint, mux *mux, begun time.Time) outcome {
 	x := c.x
 	req := c.request()
 	c.read.want(true)
@@ -86,6 +86,7 @@ func (c *call) run(mux *mux, begun time.Time) outcome {
 		return outcome{fault: c.fault(err, proxy.HeaderTimeout), sent: true, safe: !c.wrote.Load() || neverActedOn(err)}
 	}
 	c.a.Header, c.a.Status = time.Since(begun), res.StatusCode
+	x.heard(endpoint, c.a.Status, c.a.Header)
 	switch {
 	case res.StatusCode < 200 || res.StatusCode > 599:
 		return outcome{fault: &fault{http.StatusBadGateway, proxy.UpstreamInvalid, errUnasked}, sent: true, started: true}
@@ -177,11 +178,12 @@ func (c *call) uploading() bool { return c.x.streamed && c.x.rewinder == nil && 
 func (c *call) relay(res *http.Response) *fault {
 	x := c.x
 	header := x.w.Header()
-	copyHeader(header, res, x.r.ProtoMajor == 1 && x.r.ProtoMinor == 1)
+	copyHeader(header, res, x.r.ProtoMajor == 1 && x.r.ProtoMinor == 1, x.e)
 	if c.uploading() && x.r.ProtoMajor == 1 {
 		header.Set("Connection", "close") // see trip.relay
 	}
 	x.committed = true
+	x.e.Cookie = x.setCookie(c.a)
 	x.w.WriteHeader(res.StatusCode)
 	if res.Body == http.NoBody {
 		return nil // not flushed: the head of a gRPC answer that is nothing but a trailer ends the stream
@@ -216,10 +218,10 @@ func (c *call) relay(res *http.Response) *fault {
 }
 
 // copyHeader is copyFields for an answer that net/http has read.
-func copyHeader(header http.Header, res *http.Response, http11 bool) {
+func copyHeader(header http.Header, res *http.Response, http11 bool, e *proxy.Exchange) {
 	noLength := res.StatusCode == http.StatusNoContent || res.StatusCode == http.StatusNotModified
 	for name, values := range res.Header {
-		if ofConnection(name) || name == "Server" || noLength && name == "Content-Length" {
+		if ofConnection(name) || name == "Server" && !e.ServerField || noLength && name == "Content-Length" {
 			continue
 		}
 		if before := header[name]; len(before) > 0 {

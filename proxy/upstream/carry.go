@@ -29,20 +29,24 @@ func (x *trip) connect(endpoint *Endpoint, a *proxy.Attempt, fresh bool) (*conn,
 	}
 	ctx := x.r.Context()
 	begun := time.Now()
-	c, err := dial(ctx, endpoint.addr, x.t.options.ConnectTimeout)
+	limit := x.connectTimeout(endpoint)
+	c, err := dial(ctx, endpoint.addr, limit)
 	if err == nil && x.line.secure() {
-		err = c.secure(ctx, x.line, "http/1.1", begun, x.t.options.ConnectTimeout)
+		err = c.secure(ctx, x.line, "http/1.1", begun, limit)
 	}
 	a.Connect = time.Since(begun)
 	if err != nil {
 		return nil, connectFault(ctx, err)
 	}
+	c.silence = &endpoint.silence
+	x.t.pool.care.connects.note(a.Connect)
 	return c, nil
 }
 
 // exchange sends the request over c and relays the answer, unless something else is to take its place. It disposes of c.
 func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun time.Time) outcome {
 	c.begin(x.r.Context(), x.r.Method, &x.t.options)
+	c.movable, c.probe, c.budget = x.movable(), x.probe, x.t.options.RetryBudget
 	keep := false
 	defer func() {
 		stayed := c.unwatch()
@@ -59,6 +63,7 @@ func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun tim
 		return x.failed(c, f)
 	}
 	status := c.answer.Status
+	x.heard(endpoint, status, a.Header)
 	switch {
 	case status == http.StatusSwitchingProtocols:
 		return outcome{fault: x.switchProtocols(c, a), sent: true, started: true}
@@ -79,7 +84,7 @@ func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun tim
 // failed is the outcome of an exchange that ended before the head of an answer was read. That nothing of the request can
 // have arrived, where there is a doubt, is asked only about a request that would do harm twice: it takes a while.
 func (x *trip) failed(c *conn, f *fault) outcome {
-	o := outcome{fault: f, sent: true, started: c.reader.Started()}
+	o := outcome{fault: f, sent: true, started: c.reader.Started() && !x.paid}
 	if f.reason == proxy.UpstreamReset && !o.started && !(x.harmless() && x.t.options.Retry.has(RetryOnError)) {
 		o.safe = x.repeatable(true) && c.rejected()
 	}

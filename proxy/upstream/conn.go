@@ -44,6 +44,14 @@ type conn struct {
 	headReads int       // of it
 	headEnd   time.Time // good from the second of them on
 
+	// An exchange can be moved elsewhere while its answer is awaited from an endpoint that has gone silent.
+	silence *silence // of the endpoint
+	movable bool     // it may be sent twice, and has another try
+	probe   bool     // it was to see whether the endpoint is well again
+	budget  int      // of its route, for retries
+	awaits  bool     // silence knows of it; set by silence only
+	moved   bool     // guarded by silence.mu; it was given up
+
 	// While a body is being sent the endpoint owes no answer, so its time to answer begins when sending is over.
 	sending atomic.Bool
 	sentAt  atomic.Int64 // Unix nanoseconds; when sending was over; 0: nothing was sent apart from the head
@@ -160,7 +168,12 @@ func arm(end time.Time, gap time.Duration) (time.Time, bool) {
 }
 
 func (c *conn) beginHead() { c.heading, c.headReads = true, 0 }
-func (c *conn) endHead()   { c.heading = false }
+
+// endHead reports whether the exchange was moved elsewhere meanwhile.
+func (c *conn) endHead() (moved bool) {
+	c.heading = false
+	return c.awaits && c.silence.unawait(c)
+}
 
 // Read reads from the endpoint, waiting no longer than the read gap. The gap does not run while a body is being sent.
 func (c *conn) Read(p []byte) (int, error) {
@@ -174,6 +187,9 @@ func (c *conn) Read(p []byte) (int, error) {
 			return n, err
 		}
 		c.watch()
+	}
+	if c.heading && c.movable && !c.awaits {
+		c.silence.await(c)
 	}
 	end, change := arm(c.readEnd, c.readGap)
 	for {

@@ -14,7 +14,9 @@
 //
 //  1. A small body of known length is read, so that a slow client holds no connection to an endpoint. Larger bodies are
 //     streamed, never collected.
-//  2. The policy picks an endpoint that this request has not tried. None at all: 503.
+//  2. The policy picks an endpoint that this request has not tried, unless the client belongs to one ([Affinity]). None at
+//     all: 503. Endpoints that fail, or fail their checks, come last (health.go, silence.go, check.go); where the pool has
+//     a limit of what is in flight and all are full, the request waits in a line (queue.go).
 //  3. An idle connection is taken, after a look whether the endpoint closed it or said something unasked; else a new one
 //     is made. A connection that cannot be made moves on to the next endpoint: nothing was sent.
 //  4. The head is written and the answer read on the caller's goroutine. A body is sent by a second goroutine meanwhile,
@@ -52,5 +54,7 @@
 // every upgrade but WebSocket's. Bodies are never decoded. The front of the proxy has validated the request and set the
 // forwarding fields before a Transport sees it.
 //
-// The package does not resolve names, does not check health by itself and does not honour HTTP_PROXY.
+// All retries of a pool share a budget, so that an outage is not multiplied (budget.go).
+//
+// The package does not resolve names and does not honour HTTP_PROXY.
 package upstream

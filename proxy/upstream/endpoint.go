@@ -23,7 +23,7 @@ const (
 type Endpoint struct {
 	addr     netip.AddrPort
 	inFlight atomic.Int64
-	aside    atomic.Int64 // Unix nanoseconds until which others come first; 0: it is as good as any
+	limit    atomic.Int64 // of inFlight; 0: none
 
 	mu      sync.Mutex
 	idle    []*conn     // guarded by mu; the most recently used last
@@ -32,43 +32,20 @@ type Endpoint struct {
 
 	muxes muxes // connections of HTTP/2
 
+	share   share
 	latency latency
 	health  health
+	silence silence
 }
 
-// observe is told of every attempt that is over; f is why it failed, nil when it did not.
-func (e *Endpoint) observe(a *proxy.Attempt, f *fault) {
-	e.latency.observe(a)
-	e.health.observe(a, f)
-}
+// observe is told of every attempt that is over.
+func (e *Endpoint) observe(a *proxy.Attempt) { e.latency.observe(a) }
 
 // Addr is where the endpoint listens.
 func (e *Endpoint) Addr() netip.AddrPort { return e.addr }
 
 // InFlight is the number of requests and tunnels at the endpoint now.
 func (e *Endpoint) InFlight() int64 { return e.inFlight.Load() }
-
-// leastAside is how long an endpoint is passed over, at least, that could not be connected to.
-const leastAside = time.Second
-
-// setAside has others come first for as long as it took to find out that the endpoint cannot be connected to, and for
-// leastAside anyhow: Pods refuse connections before the cluster has said that they are gone.
-func (e *Endpoint) setAside(took time.Duration) {
-	e.aside.Store(time.Now().Add(max(took, leastAside)).UnixNano())
-}
-
-// isAside reports whether others come first.
-func (e *Endpoint) isAside() bool {
-	until := e.aside.Load()
-	return until != 0 && time.Now().UnixNano() < until
-}
-
-// welcome is told that the endpoint could be connected to: it comes first again.
-func (e *Endpoint) welcome() {
-	if e.aside.Load() != 0 {
-		e.aside.Store(0)
-	}
-}
 
 // take returns an idle connection of a line that is still good, the most recently used first, or nil.
 func (e *Endpoint) take(l line) *conn {

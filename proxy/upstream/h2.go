@@ -101,6 +101,16 @@ func (m *muxes) retire() {
 	}
 }
 
+// spoil has no connection take another request.
+func (m *muxes) spoil() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range slices.Clone(m.list) {
+		c.bad = true
+		m.endLocked(c)
+	}
+}
+
 func (m *muxes) gateway() chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,7 +136,8 @@ func (e *Endpoint) open(x *trip, a *proxy.Attempt, fresh bool) (*mux, *fault) {
 	}
 	defer func() { a.Connect = time.Since(begun) }()
 	var late <-chan time.Time
-	if limit := x.t.options.ConnectTimeout; limit > 0 {
+	limit := x.connectTimeout(e)
+	if limit > 0 {
 		timer := time.NewTimer(limit)
 		defer timer.Stop()
 		late = timer.C
@@ -146,7 +157,7 @@ func (e *Endpoint) open(x *trip, a *proxy.Attempt, fresh bool) (*mux, *fault) {
 	if f := m.failedSince(begun); f != nil {
 		return nil, f
 	}
-	c, err := e.connectH2(ctx, x.line, begun, x.t.options.ConnectTimeout)
+	c, err := e.connectH2(ctx, x.line, begun, limit)
 	if err != nil {
 		f := connectFault(ctx, err)
 		if !f.client() {
@@ -154,6 +165,7 @@ func (e *Endpoint) open(x *trip, a *proxy.Attempt, fresh bool) (*mux, *fault) {
 		}
 		return nil, f
 	}
+	x.t.pool.care.connects.note(time.Since(begun))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c.users++
@@ -207,6 +219,12 @@ type streamError struct {
 }
 
 func (e streamError) Error() string { return "stream error" }
+
+// ofStream reports whether an error is that of one stream: the connection is as good as before.
+func ofStream(err error) bool {
+	var s streamError
+	return errors.As(err, &s)
+}
 
 const refusedStream = 7 // RFC 9113 section 7
 

@@ -26,7 +26,10 @@ func (x *trip) head(c *conn, a *proxy.Attempt, begun time.Time) *fault {
 		}
 		c.beginHead()
 		err := c.reader.Head(&c.answer)
-		c.endHead()
+		if c.endHead() {
+			x.paid = true
+			return &fault{http.StatusGatewayTimeout, proxy.HeaderTimeout, errSilent}
+		}
 		if err != nil {
 			if x.streamed && x.upload == nil && errors.Is(err, errDeadline) {
 				x.proceed(c) // an endpoint that knows nothing of Expect waits for the body

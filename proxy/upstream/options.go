@@ -15,6 +15,8 @@ type Options struct {
 	Balance Balance
 	// HashBy is what requests have in common that go to one endpoint, for policies that hash. Nil: nothing is said.
 	HashBy func(*http.Request) string
+	// Affinity keeps clients at their endpoints; it comes before Balance. Nil: every request is for itself.
+	Affinity *Affinity
 
 	// TLS is how connections are secured where the Protocol asks for it. Nil: TLS 1.2 or later, and the endpoint's
 	// certificate is not looked at, as in ingress-nginx: whoever can answer at a Pod's address is believed. The server
@@ -42,6 +44,9 @@ type Options struct {
 	// Tries is how often a request is sent, or a connection for it begun, at most; default 3. Endpoints that refuse at once
 	// do not count. Negative means no limit of the route's; that of [maxTries] stays.
 	Tries int
+	// RetryBudget is how many of a hundred requests to the pool may be sent again; zero means 20, negative none. Ten a
+	// second may be in any case: see budget.
+	RetryBudget int
 	// RetryTimeout is the time from the first try after which no other begins. Zero means no limit.
 	RetryTimeout time.Duration
 }
@@ -82,6 +87,9 @@ func (o Options) withDefaults() Options {
 		o.Tries = 3
 	case o.Tries < 0:
 		o.Tries = maxTries
+	}
+	if o.RetryBudget == 0 {
+		o.RetryBudget = 20
 	}
 	if o.Retry == 0 {
 		o.Retry = RetryOnError | RetryOnTimeout

@@ -46,6 +46,9 @@ func (p *Pools) Forget(id ID) {
 	if pool == nil {
 		return
 	}
+	pool.set.Lock()
+	defer pool.set.Unlock()
+	pool.careForLocked(nil)
 	for _, e := range pool.members() {
 		e.retire()
 	}
@@ -68,9 +71,11 @@ type Pool struct {
 	id        ID
 	endpoints atomic.Pointer[[]*Endpoint] // nil: none yet. The slice is never written to once stored.
 
-	set      sync.Mutex         // held by Set, so that two of them cannot make two Endpoints of one address
+	set      sync.Mutex         // held by SetMembers, so that two of them cannot make two Endpoints of one address
 	policies map[Balance]Policy // guarded by set
 	options  ServiceOptions     // guarded by set
+	cookies  cookies
+	care     care
 }
 
 // ID says which Service port the pool belongs to.
@@ -96,42 +101,65 @@ func (p *Pool) members() []*Endpoint {
 	return nil
 }
 
-// Set makes addrs the endpoints of the pool. Endpoints that stay keep their place and their connections, new ones are
-// added after them in the order given, and idle connections of those that go are closed; what is in flight to them
-// finishes. An address given twice counts once; addresses that are not valid are left out.
+// Set makes addrs the endpoints of the pool, all of one weight: see [Pool.SetMembers].
 func (p *Pool) Set(addrs []netip.AddrPort) {
+	members := make([]Member, len(addrs))
+	for i, addr := range addrs {
+		members[i].Addr = addr
+	}
+	p.SetMembers(members)
+}
+
+// SetMembers makes members the endpoints of the pool. Endpoints that stay keep their place and their connections, new ones
+// are added after them in the order given, and idle connections of those that go are closed; what is in flight to them
+// finishes. An address given twice counts once, with its first weight; addresses that are not valid are left out.
+func (p *Pool) SetMembers(members []Member) {
 	p.set.Lock()
 	defer p.set.Unlock()
-	wanted := make(map[netip.AddrPort]bool, len(addrs))
-	for _, a := range addrs {
-		if a.IsValid() {
-			wanted[unmapped(a)] = true
+	wanted := make(map[netip.AddrPort]int, len(members)) // weights
+	for _, m := range members {
+		if _, twice := wanted[unmapped(m.Addr)]; m.Addr.IsValid() && !twice {
+			wanted[unmapped(m.Addr)] = m.Weight
 		}
 	}
 	old := p.members()
 	now := make([]*Endpoint, 0, len(wanted))
 	var gone []*Endpoint
+	weighed := false // others than before
 	for _, e := range old {
-		if !wanted[e.addr] {
+		weight, stays := wanted[e.addr]
+		if !stays {
 			gone = append(gone, e)
 			continue
 		}
+		weighed = e.share.setWeight(weight) || weighed
 		now = append(now, e)
 		delete(wanted, e.addr)
 	}
-	for _, a := range addrs {
-		if a = unmapped(a); wanted[a] {
-			now = append(now, &Endpoint{addr: a})
-			delete(wanted, a)
+	stayed := len(now)
+	for _, m := range members {
+		addr := unmapped(m.Addr)
+		weight, is := wanted[addr]
+		if !is {
+			continue
 		}
+		e := &Endpoint{addr: addr}
+		e.share.setWeight(weight)
+		if stayed > 0 {
+			e.returned() // to others that are warm; where all are new nobody could take its share meanwhile
+		}
+		now = append(now, e)
+		delete(wanted, addr)
 	}
-	if slices.Equal(old, now) {
+	if slices.Equal(old, now) && !weighed {
 		return
 	}
-	p.endpoints.Store(&now)
 	for _, policy := range p.policies {
 		policy.Changed(old, now)
 	}
+	p.careForLocked(now)
+	p.endpoints.Store(&now)
+	p.care.queue.wake()
 	for _, e := range gone {
 		e.retire()
 	}
@@ -165,6 +193,7 @@ func (p *Pool) again(attempts []proxy.Attempt) *Endpoint {
 
 // policy returns what picks by a Balance, the same for all who ask.
 func (p *Pool) policy(b Balance) Policy {
+	b = b.normal()
 	p.set.Lock()
 	defer p.set.Unlock()
 	policy := p.policies[b]

@@ -12,7 +12,7 @@ import (
 func (x *trip) relay(c *conn, a *proxy.Attempt) *fault {
 	res := &c.answer
 	header := x.w.Header()
-	copyFields(header, res)
+	copyFields(header, res, x.e)
 	if _, ok := header["Content-Type"]; !ok {
 		// An answer without a type is passed on without one. net/http would guess: data becomes text/html that way.
 		header["Content-Type"] = nil
@@ -23,6 +23,7 @@ func (x *trip) relay(c *conn, a *proxy.Attempt) *fault {
 		header.Set("Connection", "close")
 	}
 	x.committed = true
+	x.e.Cookie = x.setCookie(a)
 	x.w.WriteHeader(res.Status)
 	if !c.reader.Ready() {
 		x.flush()
@@ -50,9 +51,9 @@ func (x *trip) relay(c *conn, a *proxy.Attempt) *fault {
 }
 
 // copyFields adds the fields of an answer to header: all but those of the connection, those the endpoint's Connection
-// field names, and Server, which is nobody's business. A 1xx or 204 has no length; a 304 may give that of what it does not
-// send, but HTTP/2 clients take it for a body that is missing.
-func copyFields(header http.Header, res *http1.Response) {
+// field names, and Server, which is nobody's business unless the exchange says otherwise. A 1xx or 204 has no length; a 304
+// may give that of what it does not send, but HTTP/2 clients take it for a body that is missing.
+func copyFields(header http.Header, res *http1.Response, e *proxy.Exchange) {
 	values := make([]string, 0, len(res.Fields))
 	trailers := false
 	nominates := nominatesAny(res)
@@ -63,7 +64,7 @@ func copyFields(header http.Header, res *http1.Response) {
 		case name == "Trailer":
 			trailers = true
 			continue
-		case ofConnection(name), name == "Server", noLength && name == "Content-Length", nominates && nominated(res, name):
+		case ofConnection(name), name == "Server" && !e.ServerField, noLength && name == "Content-Length", nominates && nominated(res, name):
 			continue
 		}
 		if before := header[name]; len(before) > 0 {

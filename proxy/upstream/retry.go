@@ -113,18 +113,119 @@ func (x *trip) repeatable(safe bool) bool {
 	return !x.committed && (safe || x.harmless()) && (!x.touched || x.rewinder != nil)
 }
 
-// movesOn reports whether there is another try after what came of this one.
+// movesOn reports whether there is another try after what came of this one, and charges the budget for it.
 func (x *trip) movesOn(what RetryOn, safe bool) bool {
 	o := &x.t.options
-	return o.Retry.has(what) && x.repeatable(safe) && x.tries < o.Tries &&
-		(o.RetryTimeout <= 0 || time.Since(x.begun) < o.RetryTimeout)
+	if !o.Retry.has(what) || !x.repeatable(safe) || x.tries >= o.Tries || o.RetryTimeout > 0 && time.Since(x.begun) >= o.RetryTimeout {
+		return false
+	}
+	if x.paid {
+		x.paid = false
+		return true
+	}
+	return x.t.pool.care.budget.spend(time.Now(), o.RetryBudget)
 }
 
-// next is the endpoint for the next try: one that the request has not been to, by the pool's policy, else the one it was
-// at longest ago.
-func (x *trip) next() *Endpoint {
-	if endpoint := x.t.pool.pick(x.t.policy, Pick{Exchange: x.e, Request: x.r, HashBy: x.t.options.HashBy}); endpoint != nil {
-		return endpoint
+// movable reports whether the request may go to another endpoint while this one's answer is awaited.
+func (x *trip) movable() bool {
+	o := &x.t.options
+	return o.Retry.has(RetryOnTimeout) && o.RetryTimeout <= 0 && x.tries < o.Tries && x.harmless() && (!x.streamed || x.rewinder != nil)
+}
+
+// hurry is how long a connection may take, at least, before another endpoint is tried.
+const hurry = 500 * time.Millisecond
+
+// connectTimeout is how long a connection may take. While there are other endpoints to go to it need not be more than a few
+// times what connections to the pool's endpoints take: one that is longer in the making leads to a dead host.
+func (x *trip) connectTimeout(endpoint *Endpoint) time.Duration {
+	o := &x.t.options
+	usual := x.t.pool.care.connects.of(time.Now())
+	limit := max(hurry, 4*usual)
+	if usual == 0 || o.ConnectTimeout > 0 && o.ConnectTimeout <= limit || x.tries >= o.Tries || !o.Retry.has(RetryOnTimeout) {
+		return o.ConnectTimeout
 	}
-	return x.t.pool.again(x.e.Attempts[x.before:])
+	for _, other := range x.t.pool.members() {
+		if other != endpoint && other.available(false) && !tried(x.e, other.addr) {
+			return limit
+		}
+	}
+	return o.ConnectTimeout
+}
+
+// next is the endpoint for the next try, with a place at it: one that the request has not been to, by the pool's policy,
+// else the one it was at longest ago. Nil: there is none. A request that has not been anywhere waits for a place where all
+// are taken.
+func (x *trip) next() (*Endpoint, *fault) {
+	p := x.t.pool
+	first := x.tries == 0 && x.refusals == 0
+	if first && p.care.queue.busy() {
+		return x.wait() // others were here before
+	}
+	if endpoint := x.pick(); endpoint != nil {
+		return endpoint, nil
+	}
+	if first && p.limited() && p.Len() > 0 {
+		return x.wait()
+	}
+	if endpoint := p.again(x.e.Attempts[x.before:]); endpoint != nil && x.enter(endpoint, true) {
+		return endpoint, nil
+	}
+	return nil, nil
+}
+
+// pick is an endpoint that the request has not been to, with a place at it, or nil.
+func (x *trip) pick() *Endpoint {
+	p := x.t.pool
+	var last *Endpoint
+	for range maxPicks {
+		endpoint := x.choose()
+		if endpoint == nil || endpoint.isAside() && p.isFull() {
+			return nil // one that is left out is not better than one that will have room
+		}
+		if x.enter(endpoint, endpoint == last) {
+			return endpoint
+		}
+		last = endpoint
+	}
+	return nil
+}
+
+// maxPicks bounds how often the place at an endpoint may be taken by somebody else between the pick and the entry.
+const maxPicks = 8
+
+// enter takes a place at an endpoint, unless it has none left, or another request was a moment faster in finding out
+// whether the endpoint is well again. Anyhow says that the latter does not matter.
+func (x *trip) enter(endpoint *Endpoint, anyhow bool) bool {
+	h := &endpoint.health
+	probe := false
+	if until := h.until.Load(); until != 0 && time.Now().UnixNano() >= until {
+		if probe = h.probing.CompareAndSwap(false, true); !probe && !anyhow {
+			return false
+		}
+	}
+	if !endpoint.enter() {
+		if probe {
+			h.probing.Store(false)
+		}
+		return false
+	}
+	x.probe = probe
+	return true
+}
+
+// leave gives the place up.
+func (x *trip) leave(endpoint *Endpoint) {
+	x.endProbe(endpoint)
+	endpoint.inFlight.Add(-1)
+	if endpoint.limit.Load() != 0 {
+		x.t.pool.care.queue.wake()
+	}
+}
+
+// endProbe lets the next one see whether the endpoint is well again.
+func (x *trip) endProbe(endpoint *Endpoint) {
+	if x.probe {
+		x.probe = false
+		endpoint.health.probing.Store(false)
+	}
 }

@@ -1,37 +1,31 @@
 package upstream
 
-import (
-	"slices"
-	"sync/atomic"
-)
-
-// roundRobin gives every endpoint its turn. The zero value begins with the first.
+// roundRobin gives every endpoint its turn: exactly, from the first on, and by weight where there are weights.
 type roundRobin struct {
-	turn atomic.Uint64 // taken modulo the number of endpoints
+	rotating
+	slow slowStart
 }
 
-// Pick takes the endpoint whose turn it is, or the next after it that fits.
+// Pick takes the endpoint whose turn it is, or the next that fits. One that does not fit loses its turn: if the endpoint
+// behind it had the request and its own turn as well, it would carry a double share for as long as the other is away.
 func (p *roundRobin) Pick(pick Pick) *Endpoint {
-	n := uint64(len(pick.Endpoints))
-	first := p.turn.Add(1) - 1
-	for i := range n {
-		if endpoint := pick.Endpoints[(first+i)%n]; pick.Fits(endpoint) {
-			return endpoint
-		}
+	r := p.current()
+	if r == nil {
+		return nil
 	}
-	return nil
-}
-
-// Changed moves the turn to where the endpoint that would have been next now stands, or else the nearest after it that
-// stayed. Counting on modulo another length would jump: the one just asked might be asked again, others left out.
-func (p *roundRobin) Changed(old, now []*Endpoint) {
-	n := uint64(len(old))
-	turn := p.turn.Load()
-	for i := range n {
-		if at := slices.Index(now, old[(turn+i)%n]); at >= 0 {
-			p.turn.Store(uint64(at))
-			return
+	var spare *Endpoint
+	for range r.members {
+		e := r.next()
+		if !pick.Fits(e) {
+			continue
 		}
+		if !p.slow.declines(e) {
+			return e
+		}
+		spare = e
 	}
-	p.turn.Store(0)
+	if spare != nil {
+		return spare
+	}
+	return pick.from(r.members, int(r.turn.Load()%uint64(len(r.members)))) // others took turns at the same time
 }

@@ -30,7 +30,10 @@ type trip struct {
 	begun    time.Time // the first try; set only where there is a limit
 	tries    int       // that count
 	refusals int       // that did not
+	paid     bool      // the budget for retries has been charged for the next try
+	probe    bool      // the try is to see whether its endpoint is well again
 
+	bond      bond    // of the client, where the route has an Affinity
 	host      string  // that the endpoint is told
 	line      line    // that the connection must be of
 	touched   bool    // some of the body may have been read for a try
@@ -78,7 +81,10 @@ func (x *trip) send() *fault {
 	}
 	last := noEndpoints
 	for {
-		endpoint := x.next()
+		endpoint, f := x.next()
+		if f != nil {
+			return f
+		}
 		if endpoint == nil {
 			return last
 		}
@@ -102,18 +108,25 @@ type outcome struct {
 }
 
 // try sends the request to one endpoint: over another connection too if one that had been used before only turned out to
-// be closed. Again says that another endpoint may have the request; the fault is nil then if an answer was dropped.
+// be closed. Again says that another endpoint may have the request; the fault is nil then if an answer was dropped. The
+// place at the endpoint is given up at the end.
 func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 	x.tellHost(endpoint)
 	x.tries++
-	endpoint.inFlight.Add(1)
-	defer endpoint.inFlight.Add(-1)
-	for fresh := x.t.options.closes(); ; fresh = true {
+	defer x.leave(endpoint)
+	begun := time.Now()
+	if len(x.e.Attempts) == x.before {
+		x.t.pool.care.budget.note(begun)
+	}
+	if !x.streamed || x.multiplexed() { // an answer is owed
+		epoch := endpoint.asked(x.t.pool, begun)
+		defer endpoint.silence.withdrawn(epoch)
+	}
+	for fresh := x.t.options.closes(); ; fresh, begun = true, time.Now() {
 		if f := x.rewind(); f != nil {
 			return f, false
 		}
 		a := x.e.Try(endpoint.addr)
-		begun := time.Now()
 		var o outcome
 		if x.multiplexed() {
 			o = x.call(endpoint, a, begun, fresh)
@@ -124,7 +137,7 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 		if f = o.fault; f != nil {
 			a.Reason = f.reason
 		}
-		endpoint.observe(a, f)
+		endpoint.observe(a)
 		if f == nil {
 			return nil, o.again
 		}
@@ -134,17 +147,22 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 		case f.client():
 			return f, false
 		case !o.sent:
+			x.blame(endpoint, f, o)
 			endpoint.setAside(a.Total)
 			if f.reason == proxy.ConnectRefused && x.refusals < maxRefusals {
 				x.refusals++
 				x.tries--
 			}
-		case ended && a.Reused && !fresh:
+		case ended && a.Reused && !fresh && !ofStream(f.err):
 			if x.repeatable(o.safe) && (o.safe || x.t.options.Retry.has(what)) {
 				continue
 			}
-		case ended && x.repeatable(o.safe):
+			x.blame(endpoint, f, o)
+		case ended && x.repeatable(o.safe) && !ofStream(f.err):
+			x.blame(endpoint, f, o)
 			endpoint.setAside(a.Total) // a program that ends has connections waiting that it never took
+		default:
+			x.blame(endpoint, f, o)
 		}
 		// An endpoint that has begun to answer is no stranger to the request: what it failed at then, it may have failed at
 		// because of the request, and did.
@@ -153,6 +171,12 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 		}
 		return f, x.movesOn(what, o.safe)
 	}
+}
+
+// heard is told of the head of an endpoint's answer.
+func (x *trip) heard(endpoint *Endpoint, status int, took time.Duration) {
+	x.t.pool.heard(endpoint, status, took)
+	x.endProbe(endpoint)
 }
 
 // tellHost decides what host the endpoint is told, and so what connections will do.

@@ -65,7 +65,10 @@ func (x *trip) switchProtocols(c *conn, a *proxy.Attempt) *fault {
 		return &fault{http.StatusBadGateway, proxy.UpstreamInvalid, errMismatch}
 	}
 	header := x.w.Header()
-	copyFields(header, &c.answer)
+	copyFields(header, &c.answer, x.e)
+	if cookie := x.setCookie(a); cookie != "" {
+		header.Add("Set-Cookie", cookie)
+	}
 	head := appendSwitch(nil, header)
 	client, buffered, err := http.NewResponseController(x.w).Hijack()
 	if err != nil {

@@ -41,6 +41,9 @@ func (t *Transport) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // fail tells the client as well as is still possible.
 func (x *trip) fail(f *fault) {
 	if !x.committed {
+		if f.reason == proxy.Overloaded {
+			x.w.Header().Set("Retry-After", "1")
+		}
 		proxy.Fail(x.w, x.r, f.status, f.reason)
 		return
 	}

@@ -1,0 +1,109 @@
+package controller
+
+import (
+	"net/netip"
+	"testing"
+
+	"sallyport/proxy/upstream"
+)
+
+func TestEndpointsAreSpokenToAsTheServicePortSays(t *testing.T) {
+	for _, c := range []struct {
+		appProtocol string
+		annotation  string // backend-protocol
+		want        upstream.Protocol
+		unknown     bool
+	}{
+		{"", "", upstream.HTTP, false},
+		{"http", "", upstream.HTTP, false},
+		{"https", "", upstream.HTTPS, false},
+		{"HTTPS", "", upstream.HTTPS, false},
+		{"kubernetes.io/h2c", "", upstream.GRPC, false},
+		{"kubernetes.io/ws", "", upstream.HTTP, false},
+		{"kubernetes.io/wss", "", upstream.HTTPS, false},
+		{"grpc", "", upstream.GRPC, false},
+		{"mysql", "", upstream.HTTP, true},
+		{"mysql", "HTTPS", upstream.HTTPS, false},
+		{"grpc", "HTTP", upstream.HTTP, false},
+		{"https", "GRPC", upstream.GRPC, false},
+	} {
+		service := "kind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80, appProtocol: " + c.appProtocol + "}]}"
+		slice := "kind: EndpointSlice\nmetadata: {name: s, labels: {kubernetes.io/service-name: web}}\naddressType: IPv4\nports: [{port: 80}]\nendpoints: [{addresses: [10.0.0.1]}]"
+		s := snapshotOf(t, service, slice, backendOf("number: 80"))
+		ingress := s.Ingress(Key{"default", "a"})
+		if c.annotation != "" {
+			ingress.Annotations = map[string]string{"nginx.ingress.kubernetes.io/backend-protocol": c.annotation}
+		}
+		b := NewBuilder(everyIngress())
+		r := b.Build(s)
+		if got := b.hosts[""].fallback.protocol; got != c.want {
+			t.Errorf("appProtocol %q, backend-protocol %q: protocol %d, want %d", c.appProtocol, c.annotation, got, c.want)
+		}
+		if c.unknown {
+			wantProblems(t, r.Problems, "warning Ingress default/a: spec.defaultBackend.service.port.number: UnknownProtocol")
+		} else {
+			wantProblems(t, r.Problems)
+		}
+	}
+}
+
+func TestRouteIsMadeAnewWhenItsServiceSpeaksAnotherProtocol(t *testing.T) {
+	s := snapshotOf(t, webService, backendOf("number: 80"))
+	b := NewBuilder(everyIngress())
+	b.Build(s)
+	service := s.Service(Key{"default", "web"}).DeepCopy()
+	grpc := "grpc"
+	service.Spec.Ports[0].AppProtocol = &grpc
+	s.Set(service)
+	if r := b.Build(s); !r.TableChanged || b.hosts[""].fallback.protocol != upstream.GRPC {
+		t.Errorf("table changed: %v, protocol: %d; want true and %d", r.TableChanged, b.hosts[""].fallback.protocol, upstream.GRPC)
+	}
+}
+
+// TestServiceUpstreamLeadsToTheServiceItself is about where it leads; that an annotation asks for it is a script in e2e.
+func TestServiceUpstreamLeadsToTheServiceItself(t *testing.T) {
+	const service = "kind: Service\nmetadata: {name: web}\nspec: {clusterIP: %, ports: [{name: http, port: 80, targetPort: 8080}]}"
+	web := Key{"default", "web"}
+	external := "kind: Service\nmetadata: {name: web}\nspec: {type: ExternalName, externalName: site.test, ports: [{name: http, port: 80}]}"
+	for _, c := range []struct {
+		claim, service string
+		mapped         bool
+		want           string // port of the pool and its only endpoint; empty: the usual pool
+		told           bool
+	}{
+		{"an address", "10.96.0.7", false, "http@service 10.96.0.7:80", false},
+		{"of IPv6", "'fd00::7'", false, "http@service [fd00::7]:80", false},
+		{"none, as in a folder", "''", false, "", true},
+		{"none, headless", "None", false, "", true},
+		{"one that is this machine", "127.0.0.1", false, "", true},
+		{"--map says where", "10.96.0.7", true, "", false},
+		{"a name", "", false, "", true},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			o := everyIngress()
+			if c.mapped {
+				o.Map = map[MapKey][]netip.AddrPort{{web, "80"}: {netip.MustParseAddrPort("127.0.0.1:3000")}}
+			}
+			text := external
+			if c.service != "" {
+				text = service[:len("kind: Service\nmetadata: {name: web}\nspec: {clusterIP: ")] + c.service + service[len("kind: Service\nmetadata: {name: web}\nspec: {clusterIP: %"):]
+			}
+			s := snapshotOf(t, text)
+			usual := target{id: poolID(web, "http")}
+			got := o.through(s, usual)
+			if (got.reason != "") != c.told {
+				t.Errorf("told: %s %s", got.reason, got.message)
+			}
+			if c.want == "" {
+				if got.id != usual.id {
+					t.Errorf("it leads to %v, want the usual pool", got.id)
+				}
+				return
+			}
+			all, problems, _ := o.endpointsOf(s, got.id)
+			if len(all) != 1 || len(problems) != 0 || got.id.Port+" "+all[0].String() != c.want {
+				t.Errorf("it leads to %v with %v (%v), want %s", got.id, all, problems, c.want)
+			}
+		})
+	}
+}

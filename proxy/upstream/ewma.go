@@ -1,0 +1,55 @@
+package upstream
+
+import (
+	"math"
+	"sync/atomic"
+)
+
+// ewma draws two endpoints and takes the one that promises the earlier answer: the lower of latency times the requests that
+// will be in flight, for its weight. Of two drawn at random the better is never the worst of all, and requests that come
+// together do not all go to whoever was best a moment ago.
+//
+// What an endpoint's latency was says less and less the longer it was not asked. What is believed of it moves from there to
+// the average of the pool, and an endpoint that was never asked is believed to be average. Were it believed to be fast
+// instead, as with an average that only decays, one that was slow would be overrun as soon as it was forgotten.
+type ewma struct {
+	rotating
+	slow    slowStart
+	average atomic.Uint64 // bits of a float64, in seconds: of what was believed of the endpoints drawn of late
+}
+
+// averaged is how many draws the average is made of, roughly.
+const averaged = 64
+
+// Pick takes the better of two that fit.
+func (p *ewma) Pick(pick Pick) *Endpoint {
+	r := p.current()
+	if r == nil {
+		return nil
+	}
+	a := r.any(pick, p.slow, nil)
+	if a == nil || len(r.members) == 1 {
+		return a
+	}
+	b := r.any(pick, p.slow, a)
+	if b == nil {
+		return a
+	}
+	now, average := lately.Load(), math.Float64frombits(p.average.Load())
+	ofA, ofB := a.latency.now(now, average), b.latency.now(now, average)
+	if average == 0 {
+		average = max(ofA, ofB)
+	}
+	// Two that do this at once lose one of their draws, which does not matter.
+	p.average.Store(math.Float64bits(average + ((ofA+ofB)/2-average)/averaged))
+	if delay(b, ofB) < delay(a, ofA) {
+		return b
+	}
+	return a
+}
+
+// delay is what a request has to expect.
+func delay(e *Endpoint, latency float64) float64 {
+	const least = 1e-6 // seconds; with none at all the requests in flight would count for nothing
+	return max(latency, least) * float64(e.inFlight.Load()+1) / e.weight()
+}
