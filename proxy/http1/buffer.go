@@ -1,6 +1,10 @@
 package http1
 
-import "sync"
+import (
+	"io"
+	"sync"
+	"syscall"
+)
 
 // Buffers of a Reader come in two sizes, so that an answer of a few bytes holds little and a long one is read in long
 // pieces. A buffer belongs to a Reader only while an exchange is under way.
@@ -70,4 +74,35 @@ func (r *Reader) makeRoom(limit int) {
 		release(r.buf)
 		r.buf = bigger
 	}
+}
+
+// fillWith is fill for a Reader with an empty buffer that reads from the socket itself: while there is nothing to read no
+// buffer is held.
+func (r *Reader) fillWith(raw syscall.RawConn) (err error) {
+	n := 0
+	waited := raw.Read(func(fd uintptr) bool {
+		r.makeRoom(MaxHead)
+		for {
+			n, err = syscall.Read(int(fd), r.buf[r.w:])
+			if err != syscall.EINTR {
+				break
+			}
+		}
+		if err == syscall.EAGAIN {
+			r.Release()
+			return false
+		}
+		return true
+	})
+	switch {
+	case waited != nil:
+		return waited
+	case err != nil:
+		return err
+	case n == 0:
+		return io.EOF
+	}
+	r.w += n
+	r.started = true
+	return nil
 }

@@ -1,0 +1,264 @@
+package http1
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A Server serves HTTP/1 on connections, with one goroutine for each. Set its fields before the first call of a method and
+// leave them alone after; only Handler is needed.
+//
+// A handler gets an [http.Request] and an [http.ResponseWriter] that are good until it returns and belong to the connection
+// after that: nothing may keep them, nor the maps and slices in them. The strings in them are good for ever. The context of
+// the request is the connection's: it ends when the client leaves or the connection ends, not when the handler returns.
+//
+// The ResponseWriter flushes, hands its connection over ([http.Hijacker]), takes interim answers and trailers as net/http's
+// does, and never guesses a Content-Type. A body may be read while the answer is written.
+type Server struct {
+	Handler http.Handler
+
+	// HeadTimeout is the time for a whole head, from its first byte. Zero: 10 s.
+	HeadTimeout time.Duration
+	// IdleTimeout is the time between two requests. Zero: 75 s.
+	IdleTimeout time.Duration
+	// GapTimeout is the time between two signs of life: reads of a body, writes that the client takes. Zero: 60 s.
+	GapTimeout time.Duration
+	// BodyRate is the bytes a second, on average, with which a body must come once it has taken ten seconds. Zero: 64.
+	// Negative: however slowly.
+	BodyRate int
+
+	// Limit is what a head may cost. Zero: 64 KiB and 100 fields.
+	Limit Limit
+	// MaxRequests is how many requests a connection may bring. Zero: any number.
+	MaxRequests int
+	// MaxConns bounds the connections at a time, MaxConnsPerAddr those of one client address. One too many is closed at
+	// once. Zero: no bound.
+	MaxConns        int
+	MaxConnsPerAddr int
+
+	// ConnState is told when a connection begins (StateNew) and when it ends (StateClosed) or is handed over
+	// (StateHijacked). Nil: nobody is.
+	ConnState func(net.Conn, http.ConnState)
+	// Refuse answers what is no request, or was not sent in time: err says what is wrong, status how it is to be answered.
+	// The request has neither method nor target. The connection ends after it. Nil: with a line of text.
+	Refuse func(w http.ResponseWriter, r *http.Request, status int, err error)
+	// Panicked is told what a handler panicked with, but for [http.ErrAbortHandler]. Nil: nobody is.
+	Panicked func(fault any)
+
+	mu       sync.Mutex
+	conns    map[*conn]struct{} // guarded by mu
+	byAddr   map[netip.Addr]int // guarded by mu; only with MaxConnsPerAddr
+	watching bool               // guarded by mu: the watch runs
+	closed   bool               // guarded by mu
+	quiet    chan struct{}      // guarded by mu; closed when the last connection ended; nil: nobody waits
+
+	draining atomic.Bool
+	clock    atomic.Int64 // of the watch: milliseconds since begin
+	date     atomic.Pointer[string]
+}
+
+// ErrServerClosed is what Serve returns after Close or Shutdown.
+var ErrServerClosed = http.ErrServerClosed
+
+// Serve serves the connections of a listener until that fails or the server is closed.
+func (s *Server) Serve(l net.Listener) error {
+	err := Accept(l, s.Go)
+	if s.isClosed() {
+		return ErrServerClosed
+	}
+	return err
+}
+
+// Accept gives every connection of a listener to take, until the listener fails. That there are no descriptors left is no
+// failure: they come back.
+func Accept(l net.Listener, take func(net.Conn)) error {
+	var delay time.Duration
+	for {
+		c, err := l.Accept()
+		switch {
+		case err == nil:
+			delay = 0
+			take(c)
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ECONNABORTED), errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
+			delay = min(max(2*delay, 5*time.Millisecond), time.Second)
+			time.Sleep(delay)
+		default:
+			return err
+		}
+	}
+}
+
+// LooksLikeHTTP reports whether the first bytes of a connection are those of a request in the clear.
+func LooksLikeHTTP(first []byte) bool {
+	return len(first) > 0 && first[0] >= 'A' && first[0] <= 'Z' && all(first, tokenByte|targetByte)
+}
+
+// Go serves a connection in a goroutine of its own. Handshakes, of TLS or PROXY, are made by then.
+func (s *Server) Go(nc net.Conn) {
+	if c := s.newConn(nc); c != nil {
+		go c.serve()
+	}
+}
+
+// ServeConn serves a connection until it ends.
+func (s *Server) ServeConn(nc net.Conn) {
+	if c := s.newConn(nc); c != nil {
+		c.serve()
+	}
+}
+
+// newConn takes a connection in, or closes it: nil.
+func (s *Server) newConn(nc net.Conn) *conn {
+	addr := addrOf(nc)
+	s.mu.Lock()
+	over := s.closed || s.MaxConns > 0 && len(s.conns) >= s.MaxConns || s.MaxConnsPerAddr > 0 && s.byAddr[addr] >= s.MaxConnsPerAddr
+	if over {
+		s.mu.Unlock()
+		if tcp, ok := nc.(*net.TCPConn); ok {
+			tcp.SetLinger(0) // whoever opens too many is owed no more of our memory
+		}
+		nc.Close()
+		return nil
+	}
+	c := &conn{server: s, net: nc, addr: addr}
+	if s.conns == nil {
+		s.conns = make(map[*conn]struct{})
+	}
+	s.conns[c] = struct{}{}
+	if s.MaxConnsPerAddr > 0 {
+		if s.byAddr == nil {
+			s.byAddr = make(map[netip.Addr]int)
+		}
+		s.byAddr[addr]++
+	}
+	if !s.watching {
+		s.watching = true
+		s.tick(time.Now())
+		go s.watch()
+	}
+	s.mu.Unlock()
+	c.init()
+	if s.ConnState != nil {
+		s.ConnState(nc, http.StateNew)
+	}
+	return c
+}
+
+// forget is called when a connection has ended or belongs to somebody else.
+func (s *Server) forget(c *conn, state http.ConnState) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	if s.MaxConnsPerAddr > 0 {
+		if s.byAddr[c.addr]--; s.byAddr[c.addr] <= 0 {
+			delete(s.byAddr, c.addr)
+		}
+	}
+	if len(s.conns) == 0 && s.quiet != nil {
+		close(s.quiet)
+		s.quiet = nil
+	}
+	s.mu.Unlock()
+	if s.ConnState != nil {
+		s.ConnState(c.net, state)
+	}
+}
+
+// Drain makes every answer from now on the last of its connection.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Shutdown closes idle connections, then waits for the others to have been answered, until ctx ends. Listeners are for the
+// caller to close, before.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.Drain()
+	s.mu.Lock()
+	s.closed = true
+	if s.quiet == nil {
+		s.quiet = make(chan struct{})
+	}
+	quiet := s.quiet
+	if len(s.conns) == 0 {
+		close(quiet)
+		s.quiet = nil
+	}
+	for c := range s.conns {
+		c.closeIdle()
+	}
+	s.mu.Unlock()
+	select {
+	case <-quiet:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close closes every connection. Handlers notice by their contexts, and by reads and writes that fail.
+func (s *Server) Close() error {
+	s.Drain()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for c := range s.conns {
+		c.cut()
+	}
+	return nil
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+func addrOf(c net.Conn) netip.Addr {
+	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}
+
+func (s *Server) headTimeout() time.Duration { return usual(s.HeadTimeout, 10*time.Second) }
+func (s *Server) idleTimeout() time.Duration { return usual(s.IdleTimeout, 75*time.Second) }
+func (s *Server) gapTimeout() time.Duration  { return usual(s.GapTimeout, 60*time.Second) }
+
+func (s *Server) bodyRate() int64 {
+	if s.BodyRate == 0 {
+		return 64
+	}
+	return int64(s.BodyRate)
+}
+
+func (s *Server) limit() Limit {
+	l := s.Limit
+	if l.Bytes == 0 {
+		l.Bytes = 64 << 10
+	}
+	if l.Fields == 0 {
+		l.Fields = 100
+	}
+	return l
+}
+
+func usual(d, otherwise time.Duration) time.Duration {
+	if d == 0 {
+		return otherwise
+	}
+	return d
+}
+
+// errLate is what reads and writes of a connection return that was given up.
+var errLate error = lateError{}
+
+type lateError struct{}
+
+func (lateError) Error() string        { return "http1: the client was too slow" }
+func (lateError) Timeout() bool        { return true }
+func (lateError) Is(target error) bool { return target == os.ErrDeadlineExceeded }
