@@ -31,8 +31,8 @@ type Server struct {
 	IdleTimeout time.Duration
 	// GapTimeout is the time between two signs of life: reads of a body, writes that the client takes. Zero: 60 s.
 	GapTimeout time.Duration
-	// BodyRate is the bytes a second, on average, with which a body must come once it has taken ten seconds. Zero: 64.
-	// Negative: however slowly.
+	// BodyRate is the bytes a second, on average, with which a body of a known length must come once it has taken ten
+	// seconds. Zero: 64. Negative: however slowly. A chunked body may be a stream, which may be quiet.
 	BodyRate int
 
 	// Limit is what a head may cost. Zero: 64 KiB and 100 fields.

@@ -52,6 +52,7 @@ type conn struct {
 	state    atomic.Int64 // phase and when it began: see enter
 	reading  atomic.Int64 // since when the body is waited for; 0: it is not
 	writing  atomic.Int64 // since when the client is to take something; 0: nothing
+	chunked  atomic.Bool  // the body has no length
 	complete atomic.Bool  // the request was read to its end
 	waited   atomic.Int64 // milliseconds that were waited for the body
 	received atomic.Int64 // bytes of it
@@ -241,6 +242,8 @@ func (c *conn) linger() {
 	if w, ok := c.net.(interface{ CloseWrite() error }); !ok || w.CloseWrite() != nil {
 		return
 	}
+	c.expired.Store(false)
+	c.net.SetReadDeadline(time.Time{}) // a handler may have set one, or the watch
 	c.reader.Release()
 	buffer := smallBuffers.Get().(*[smallBuffer]byte)
 	defer smallBuffers.Put(buffer)

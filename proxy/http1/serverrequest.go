@@ -44,6 +44,7 @@ func (c *conn) prepare() (status int, err error) {
 		return 0, nil
 	}
 	c.complete.Store(false)
+	c.chunked.Store(in.Chunked)
 	if in.Chunked {
 		r.TransferEncoding = chunkedTE
 		r.Trailer = announced(c.header)

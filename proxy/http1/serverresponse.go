@@ -477,8 +477,13 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // EnableFullDuplex is for http.ResponseController. A body may always be read while the answer is written.
 func (w *response) EnableFullDuplex() error { return nil }
 
-// SetReadDeadline is for http.ResponseController.
-func (w *response) SetReadDeadline(t time.Time) error { return w.c.net.SetReadDeadline(t) }
+// SetReadDeadline is for http.ResponseController. A time that has passed ends the reading of the body for good.
+func (w *response) SetReadDeadline(t time.Time) error {
+	if !t.IsZero() && t.Before(time.Now()) && !w.c.complete.Load() {
+		w.c.body.failed.Store(true)
+	}
+	return w.c.net.SetReadDeadline(t)
+}
 
 // SetWriteDeadline is for http.ResponseController.
 func (w *response) SetWriteDeadline(t time.Time) error { return w.c.net.SetWriteDeadline(t) }

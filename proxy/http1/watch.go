@@ -96,6 +96,9 @@ func (c *conn) lateBody(now int64) bool {
 	}
 	waited := (c.waited.Load() + now - since) / 1000
 	rate := c.server.bodyRate()
+	if c.chunked.Load() {
+		return false // a stream may be quiet
+	}
 	return rate > 0 && waited > bodyGrace && c.received.Load() < rate*waited
 }
 
