@@ -76,33 +76,41 @@ func (r *Reader) makeRoom(limit int) {
 	}
 }
 
-// fillWith is fill for a Reader with an empty buffer that reads from the socket itself: while there is nothing to read no
-// buffer is held.
-func (r *Reader) fillWith(raw syscall.RawConn) (err error) {
-	n := 0
-	waited := raw.Read(func(fd uintptr) bool {
-		r.makeRoom(MaxHead)
-		for {
-			n, err = syscall.Read(int(fd), r.buf[r.w:])
-			if err != syscall.EINTR {
-				break
+// A socketRead reads from a socket into a Reader's buffer, which is held only while there is something to read.
+type socketRead struct {
+	try func(fd uintptr) bool // made once: a closure for each read is an allocation
+	n   int
+	err error
+}
+
+// fillFrom is fill for a Reader with an empty buffer that reads from the socket itself.
+func (r *Reader) fillFrom(raw syscall.RawConn) error {
+	s := &r.socket
+	if s.try == nil {
+		s.try = func(fd uintptr) bool {
+			r.makeRoom(MaxHead)
+			for {
+				s.n, s.err = syscall.Read(int(fd), r.buf[r.w:])
+				if s.err != syscall.EINTR {
+					break
+				}
 			}
+			if s.err == syscall.EAGAIN {
+				r.Release()
+				return false
+			}
+			return true
 		}
-		if err == syscall.EAGAIN {
-			r.Release()
-			return false
-		}
-		return true
-	})
-	switch {
-	case waited != nil:
-		return waited
+	}
+	switch err := raw.Read(s.try); {
 	case err != nil:
 		return err
-	case n == 0:
+	case s.err != nil:
+		return s.err
+	case s.n == 0:
 		return io.EOF
 	}
-	r.w += n
+	r.w += s.n
 	r.started = true
 	return nil
 }

@@ -144,7 +144,7 @@ func (c *conn) awaitBytes() bool {
 		return true
 	}
 	if c.direct {
-		return c.reader.fillWith(c.raw) == nil
+		return c.reader.fillFrom(c.raw) == nil
 	}
 	if c.tls != nil && c.served == 0 {
 		return true // the handshake may have brought the first bytes, which nobody can see from outside
