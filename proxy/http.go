@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"sallyport/proxy/http1"
 )
 
-// This file is the seam to the server on the wire: net/http's, for HTTP/1.1 and HTTP/2. Nothing else constructs one.
+// This file is the seam to the servers on the wire: our own for HTTP/1, net/http's for HTTP/2. Nothing else constructs one.
 
 // Limits on what one connection may cost, by reference: the habits of peers, and what a flood would otherwise do.
 const (
@@ -38,9 +40,8 @@ var suites = []uint16{
 // Serve serves HTTP/1.1 until the listener is closed or Shutdown is called, which makes it return nil. After Shutdown it
 // closes the listener at once.
 func (s *Server) Serve(l net.Listener) error {
-	server := s.newHTTP(newDoor(s, "http", portOf(l.Addr())))
+	server := s.newHTTP1(newDoor(s, "http", portOf(l.Addr())))
 	l = &listener{l, s}
-	server.Protocols.SetHTTP1(true)
 	if !s.life.begin(server, l) {
 		return ended(l.Close())
 	}
@@ -50,20 +51,13 @@ func (s *Server) Serve(l net.Listener) error {
 
 // ServeTLS serves HTTP/1.1 and HTTP/2 over TLS 1.2 and 1.3, as Serve does.
 func (s *Server) ServeTLS(l net.Listener) error {
-	server := s.newHTTP(newDoor(s, "https", portOf(l.Addr())))
+	server := s.newSecure(newDoor(s, "https", portOf(l.Addr())), l.Addr())
 	l = &listener{l, s}
-	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetHTTP2(true)
-	server.TLSConfig = &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		CipherSuites:   suites,
-		GetCertificate: s.GetCertificate,
-	}
 	if !s.life.begin(server, l) {
 		return ended(l.Close())
 	}
 	defer s.life.stop()
-	return ended(server.ServeTLS(l, "", ""))
+	return ended(server.serve(l))
 }
 
 func ended(err error) error {
@@ -73,8 +67,20 @@ func ended(err error) error {
 	return err
 }
 
-func (s *Server) newHTTP(handler http.Handler) *http.Server {
-	return &http.Server{
+func (s *Server) newHTTP1(d *door) *http1.Server {
+	return &http1.Server{
+		Handler:     d,
+		ConnState:   s.life.count,
+		HeadTimeout: headTimeout,
+		IdleTimeout: idleTimeout,
+		GapTimeout:  s.bodyTimeout(),
+		Limit:       http1.Limit{Bytes: maxHead, Fields: maxFields},
+		Refuse:      d.refuse,
+	}
+}
+
+func (s *Server) newHTTP2(handler http.Handler) *http.Server {
+	server := &http.Server{
 		Handler:                      handler,
 		ConnState:                    s.life.count,
 		Protocols:                    new(http.Protocols),
@@ -92,6 +98,8 @@ func (s *Server) newHTTP(handler http.Handler) *http.Server {
 			PingTimeout:          pingPatience,
 		},
 	}
+	server.Protocols.SetHTTP2(true)
+	return server
 }
 
 func portOf(addr net.Addr) int {

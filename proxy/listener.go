@@ -46,8 +46,8 @@ func (l *listener) Accept() (net.Conn, error) {
 
 var errUntrusted = errors.New("the peer is not trusted to send a PROXY header")
 
-// announced is a connection whose PROXY header is read by whoever first reads from it or asks for its addresses. net/http
-// does so on the connection's own goroutine, and does it before it sets a deadline: a client that is slow to send its
+// announced is a connection whose PROXY header is read by whoever first reads from it or asks for its addresses. The
+// servers on the wire do so on the connection's own goroutine, and does it before it sets a deadline: a client that is slow to send its
 // header keeps nobody else waiting.
 type announced struct {
 	net.Conn
@@ -97,7 +97,7 @@ func (c *announced) LocalAddr() net.Addr {
 func (c *announced) Read(b []byte) (int, error) {
 	c.once.Do(c.greet)
 	if c.err != nil {
-		return 0, io.EOF // to which net/http has no answer
+		return 0, io.EOF // to which there is no answer
 	}
 	if len(c.rest) > 0 {
 		n := copy(b, c.rest)
@@ -108,6 +108,9 @@ func (c *announced) Read(b []byte) (int, error) {
 	}
 	return c.Conn.Read(b)
 }
+
+// NetConn is the connection beneath.
+func (c *announced) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite ends one direction of a tunnel.
 func (c *announced) CloseWrite() error {

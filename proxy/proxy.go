@@ -127,6 +127,29 @@ func (d *door) reached(r *http.Request) (scheme, port string) {
 }
 
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	v, r := d.open(w, r)
+	defer d.server.finish(v, r)
+	d.server.answer(v, r)
+}
+
+// refuse answers what was no request on the wire.
+func (d *door) refuse(w http.ResponseWriter, r *http.Request, status int, err error) {
+	v, r := d.open(w, r)
+	defer d.server.finish(v, r)
+	d.server.log().Debug("refused what is no request", "client", r.RemoteAddr, "status", status, "error", err)
+	d.server.identify(v, r)
+	reason := BadRequest
+	switch status {
+	case http.StatusRequestTimeout:
+		reason = HeadTimeout
+	case http.StatusRequestURITooLong:
+		reason = TargetTooLong
+	}
+	Fail(&v.response, r, status, reason)
+}
+
+// open begins the exchange of a request.
+func (d *door) open(w http.ResponseWriter, r *http.Request) (*visit, *http.Request) {
 	s := d.server
 	v := new(visit)
 	e := &v.exchange
@@ -141,8 +164,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.draining.Load() {
 		w.Header().Set("Connection", "close") // HTTP/2 makes a GOAWAY of it
 	}
-	defer s.finish(v, r)
-	s.answer(v, r)
+	return v, r
 }
 
 // answer admits the request, finds its route and lets that answer.

@@ -9,6 +9,7 @@ const (
 	// The client's request.
 	BadRequest       Reason = "bad_request"        // 400: malformed target, host or header
 	AmbiguousPath    Reason = "ambiguous_path"     // 400: readings of the path lead to different routes
+	HeadTimeout      Reason = "head_timeout"       // 408: the head was not sent in time
 	BadBody          Reason = "bad_body"           // 400: the body's framing broke while it was read
 	BodyTimeout      Reason = "body_timeout"       // 408: the body stalled
 	BodyTooLarge     Reason = "body_too_large"     // 413

@@ -11,22 +11,16 @@ import (
 // log and the metrics and never sent: see [Fail].
 const StatusClientClosed = 499
 
-// extendEvery is how often deadlines are moved while bytes flow: a timer set for every write would cost more than it
-// brings.
-const extendEvery = 5 * time.Second
-
 // A response counts what is written to the client, and gives up on one that takes nothing for too long.
 type response struct {
 	http.ResponseWriter
 	exchange *Exchange
 	server   *Server
 	body     *body
-	wrote    bool      // the head of the final answer is out
-	duplex   bool      // HTTP/1: the body is read while the answer is written
-	hijacked bool      // the connection is somebody else's
-	tunnel   net.Conn  // the hijacked connection
-	extended time.Time // HTTP/1: when the deadline was moved last
-	stall    *stall    // HTTP/2; nil: HTTP/1
+	wrote    bool     // the head of the final answer is out
+	hijacked bool     // the connection is somebody else's
+	tunnel   net.Conn // the hijacked connection
+	stall    *stall   // HTTP/2; nil: HTTP/1
 }
 
 // Unwrap is for http.ResponseController.
@@ -36,16 +30,12 @@ func (w *response) WriteHeader(status int) {
 	if status >= 200 && !w.wrote {
 		w.wrote = true
 		w.exchange.Status = status
-		w.settleBody()
 		for i := len(w.exchange.hooks) - 1; i >= 0; i-- {
 			w.exchange.hooks[i].SetHeader(w.exchange, w.Header())
 		}
 		if w.exchange.Cookie != "" {
 			w.Header().Add("Set-Cookie", w.exchange.Cookie)
 		}
-	}
-	if status == http.StatusContinue {
-		w.body.unasked = false
 	}
 	w.wait()
 	w.ResponseWriter.WriteHeader(status)
@@ -76,22 +66,6 @@ func (w *response) Flush() {
 	w.done()
 }
 
-// EnableFullDuplex is for http.ResponseController.
-func (w *response) EnableFullDuplex() error {
-	w.duplex = true
-	return http.NewResponseController(w.ResponseWriter).EnableFullDuplex()
-}
-
-// settleBody deals with a body over HTTP/1 that nobody wants before the final answer is written. Where the client may
-// not be done with it soon, the connection ends after the answer, which does not wait for it.
-func (w *response) settleBody() {
-	if w.duplex || !w.body.left() || w.body.drain() {
-		return
-	}
-	w.EnableFullDuplex() // else net/http reads it after all
-	Linger(w.ResponseWriter)
-}
-
 // Hijack hands the connection over, as for a WebSocket. The handler must not return before it is done with it; until
 // then Shutdown waits for it.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -116,19 +90,15 @@ func (w *response) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(w.ResponseWriter).SetReadDeadline(t)
 }
 
-// wait is called before bytes go to the client, who has a while to take them, and done after.
+// wait is called before bytes go to the client of HTTP/2, who has a while to take them, and done after.
 func (w *response) wait() {
-	if w.exchange.multiplexed {
-		if w.stall == nil {
-			w.stall = &stall{after: w.server.bodyTimeout(), end: func() { w.setDeadline(past) }}
-		}
-		w.stall.wait()
-		return
+	if !w.exchange.multiplexed {
+		return // the server on the wire sees to it
 	}
-	if now := time.Now(); now.Sub(w.extended) > min(extendEvery, w.server.bodyTimeout()/2) {
-		w.extended = now
-		w.setDeadline(now.Add(w.server.bodyTimeout()))
+	if w.stall == nil {
+		w.stall = &stall{after: w.server.bodyTimeout(), end: func() { w.setDeadline(past) }}
 	}
+	w.stall.wait()
 }
 
 func (w *response) done() {
@@ -143,24 +113,10 @@ func (w *response) setDeadline(t time.Time) {
 	}
 }
 
-// settle is called when the handler has returned. The deadline stays for the bytes that net/http has yet to write, far
-// enough ahead not to meet the next request on the connection.
+// settle is called when the handler has returned.
 func (w *response) settle() {
-	if w.hijacked {
-		return
-	}
-	if !w.wrote {
-		w.settleBody()
-	}
-	if w.body.left() {
-		w.body.stop() // net/http, which looks for its end, need not wait either
-		Linger(w.ResponseWriter)
-	}
-	switch {
-	case w.stall != nil:
+	if w.stall != nil {
 		w.stall.close()
-	case !w.extended.IsZero():
-		w.setDeadline(time.Now().Add(w.server.bodyTimeout() + idleTimeout + finishTimeout))
 	}
 }
 

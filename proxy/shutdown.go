@@ -26,10 +26,16 @@ type life struct {
 
 	mu        sync.Mutex // guards all below
 	ended     bool       // Shutdown was called: no server may begin
-	servers   []*http.Server
+	servers   []engine
 	listeners []net.Listener
 	tunnels   map[net.Conn]struct{}
 	quiet     chan struct{} // closed when the last tunnel has ended; nil: nobody waits
+}
+
+// An engine is a server on the wire.
+type engine interface {
+	Shutdown(context.Context) error // waits for the requests in flight; the listeners are closed
+	Close() error
 }
 
 // Drain makes every answer from now on close its connection, so that clients look for another one while connections
@@ -85,7 +91,7 @@ func await(ctx context.Context, while time.Duration, done func() bool) {
 }
 
 // begin has a server and its listener ended by Shutdown; false when that was called already. stop is its counterpart.
-func (l *life) begin(server *http.Server, listener net.Listener) bool {
+func (l *life) begin(server engine, listener net.Listener) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ended {
@@ -110,7 +116,7 @@ func (l *life) count(_ net.Conn, state http.ConnState) {
 }
 
 // end closes the listeners.
-func (l *life) end() []*http.Server {
+func (l *life) end() []engine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true

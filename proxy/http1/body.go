@@ -178,7 +178,7 @@ func (r *Reader) chunkEnd() error {
 }
 
 func (r *Reader) readTrailer() error {
-	end, err := r.fields(&r.trailer, 0, MaxHead)
+	end, err := r.fields(&r.trailer, 0, MaxHead, maxFields)
 	if err != nil {
 		return err
 	}

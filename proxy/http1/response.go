@@ -11,7 +11,7 @@ import (
 type Response struct {
 	Status int // 100 to 599
 	Minor  int // of the version HTTP/1.Minor: 0 or 1
-	Fields []Field
+	head
 
 	// Length is the bytes of the body that follows: 0 when the status or the request's method allow none, -1 when only
 	// its end will tell. Chunked says that the end is marked in the body, else it is the connection's.
@@ -19,8 +19,12 @@ type Response struct {
 	Chunked bool
 	// Close says that the connection ends with this answer.
 	Close bool
+}
 
-	spans []span // of the fields in the head, while it is still being read
+// A head is the fields of a message or of a trailer.
+type head struct {
+	Fields []Field
+	spans  []span // of the fields in the head, while it is still being read
 }
 
 // span is where a field's name and value stand, counted from the beginning of the head.
@@ -30,16 +34,16 @@ type span struct{ name, nameEnd, value, valueEnd int }
 func (res *Response) Interim() bool { return res.Status < 200 && res.Status != 101 }
 
 // Get returns the value of the first field of that canonical name, "" if there is none.
-func (res *Response) Get(name string) string {
-	for i := range res.Fields {
-		if res.Fields[i].Name == name {
-			return res.Fields[i].Value
+func (h *head) Get(name string) string {
+	for i := range h.Fields {
+		if h.Fields[i].Name == name {
+			return h.Fields[i].Value
 		}
 	}
 	return ""
 }
 
-// A Reader reads answers from one connection. The zero value needs a Reset.
+// A Reader reads the messages of one direction of a connection: requests or answers. The zero value needs a Reset.
 type Reader struct {
 	src  io.Reader
 	buf  []byte // nil between exchanges
@@ -54,7 +58,9 @@ type Reader struct {
 	left    int64 // of the body, or of the chunk
 	excess  int64 // framing of a chunked body beyond its content
 	close   bool  // the connection ends with the answer
-	trailer Response
+	trailer head
+
+	socket socketRead
 }
 
 var errStuck = errors.New("http1: 100 reads without data or error")
@@ -99,7 +105,7 @@ func (r *Reader) Head(res *Response) error {
 	if err != nil {
 		return err
 	}
-	end, err := r.fields(res, start, r.budget)
+	end, err := r.fields(&res.head, start, r.budget, maxFields)
 	if err != nil {
 		return err
 	}
@@ -183,8 +189,8 @@ func (r *Reader) statusLine(res *Response) (next int, err error) {
 
 // fields reads field lines from the offset from up to the empty line, checks them, makes their names canonical in place
 // and notes where they stand. It returns the offset behind the empty line.
-func (r *Reader) fields(res *Response, from, limit int) (end int, err error) {
-	res.spans = res.spans[:0]
+func (r *Reader) fields(h *head, from, limit, most int) (end int, err error) {
+	h.spans = h.spans[:0]
 	for {
 		next, err := r.line(from, limit)
 		if err != nil {
@@ -194,14 +200,14 @@ func (r *Reader) fields(res *Response, from, limit int) (end int, err error) {
 		if len(l) == 0 {
 			return next, nil
 		}
-		if len(res.spans) == maxFields {
+		if len(h.spans) == most {
 			return 0, errFieldCount
 		}
 		s, err := parseField(l)
 		if err != nil {
 			return 0, err
 		}
-		res.spans = append(res.spans, span{from, from + s.nameEnd, from + s.value, from + s.valueEnd})
+		h.spans = append(h.spans, span{from, from + s.nameEnd, from + s.value, from + s.valueEnd})
 		from = next
 	}
 }
@@ -234,9 +240,9 @@ func parseField(l []byte) (span, error) {
 }
 
 // assemble cuts the fields out of one string, so that a head costs one allocation however many fields it has.
-func (res *Response) assemble(head string) {
-	res.Fields = res.Fields[:0]
-	for _, s := range res.spans {
-		res.Fields = append(res.Fields, Field{head[s.name:s.nameEnd], head[s.value:s.valueEnd]})
+func (h *head) assemble(text string) {
+	h.Fields = h.Fields[:0]
+	for _, s := range h.spans {
+		h.Fields = append(h.Fields, Field{text[s.name:s.nameEnd], text[s.value:s.valueEnd]})
 	}
 }

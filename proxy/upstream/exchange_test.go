@@ -189,7 +189,7 @@ func TestEarlyHintsCarryOnlyLink(t *testing.T) {
 func TestNoInterimAnswerForHTTP10(t *testing.T) {
 	f := front(t, 1, New(poolOf(t, endpoint(t, once("HTTP/1.1 103 X\r\nLink: </a>\r\n\r\n"+ok2))), quick))
 	_, in := f.raw(t, "GET / HTTP/1.0\r\nHost: a\r\n\r\n")
-	if line, err := in.ReadString('\n'); err != nil || line != "HTTP/1.0 200 OK\r\n" {
+	if line, err := in.ReadString('\n'); err != nil || line != "HTTP/1.1 200 OK\r\n" {
 		t.Errorf("the first line is %q, %v; want the final answer", line, err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sallyport/proxy"
+	"sallyport/proxy/http1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -183,7 +184,7 @@ type frontdoor struct {
 func front(t testing.TB, version int, last http.Handler) *frontdoor {
 	t.Helper()
 	f := &frontdoor{exchanges: make(chan proxy.Exchange, 100)}
-	f.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := &proxy.Exchange{ID: "id", Start: time.Now(), Target: r.URL.RequestURI()}
 		defer func() {
 			select {
@@ -192,18 +193,36 @@ func front(t testing.TB, version int, last http.Handler) *frontdoor {
 			}
 		}()
 		last.ServeHTTP(w, proxy.With(r, e))
-	}))
-	if version == 2 {
-		f.EnableHTTP2 = true
-		f.StartTLS()
-	} else {
-		f.Start()
-	}
-	f.client = f.Server.Client()
+	})
+	f.start(t, version, handler)
 	f.client.Transport.(*http.Transport).DisableCompression = true
 	f.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	t.Cleanup(f.Close)
 	return f
+}
+
+// start serves a handler until the test is over.
+func (f *frontdoor) start(t testing.TB, version int, handler http.Handler) {
+	if version == 2 {
+		f.Server = httptest.NewUnstartedServer(handler)
+		f.EnableHTTP2 = true
+		f.StartTLS()
+		f.client = f.Server.Client()
+		t.Cleanup(f.Close)
+		return
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http1.Server{Handler: handler, Panicked: func(fault any) { t.Errorf("panic: %v", fault) }}
+	go server.Serve(l)
+	f.Server = &httptest.Server{URL: "http://" + l.Addr().String(), Listener: l}
+	f.client = &http.Client{Transport: new(http.Transport)}
+	t.Cleanup(func() {
+		f.client.CloseIdleConnections()
+		l.Close()
+		server.Close()
+	})
 }
 
 // exchange waits for the next exchange to be over.

@@ -107,9 +107,6 @@ func (o *outgoing) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = true
-	if streamed && !o.whole {
-		o.x.leaveBody()
-	}
 	if streamed && o.x.rewinder == nil && o.whole && !o.much && len(o.trailer) == 0 {
 		// All of it is here, and can be sent with the next try.
 		o.x.small.bytes, o.x.length, o.x.streamed, o.x.touched = o.kept, int64(len(o.kept)), false, false

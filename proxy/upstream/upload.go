@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sallyport/proxy"
 	"sallyport/proxy/http1"
 )
 
@@ -69,9 +68,6 @@ func (x *trip) endUpload(c *conn) (whole bool) {
 		x.stopBody()
 	}
 	<-u.done
-	if !u.whole {
-		x.leaveBody()
-	}
 	return u.whole
 }
 
@@ -82,13 +78,6 @@ func (x *trip) stopBody() {
 	}
 	if http.NewResponseController(x.w).SetReadDeadline(time.Unix(1, 0)) != nil {
 		x.r.Body.Close()
-	}
-}
-
-// leaveBody is for a body that was not read to its end.
-func (x *trip) leaveBody() {
-	if x.rewinder == nil && x.r.ProtoMajor == 1 {
-		proxy.Linger(x.w)
 	}
 }
 

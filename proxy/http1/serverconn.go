@@ -1,0 +1,350 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+const (
+	// lingerTime is how long a client is read from that still sends when it has its answer: were the connection closed with
+	// bytes unread, it would be reset, and the reset would often overtake the answer.
+	lingerTime = 2 * time.Second
+	// leftSize is how much of a body that its handler left is read away, so that another request can follow.
+	leftSize = 256 << 10
+)
+
+// A conn is one connection of a Server. All but the atomic fields belong to its goroutine.
+type conn struct {
+	server  *Server
+	net     net.Conn
+	addr    netip.Addr
+	counted bool // for addr
+	remote  string
+	tls     *tls.ConnectionState // nil: in the clear
+	fd      int                  // -1: there is none to look at
+	raw     syscall.RawConn
+	direct  bool // the bytes on raw are those of HTTP
+
+	reader  Reader
+	request Request
+	served  int // requests
+
+	req    *http.Request // the same for all requests, with ctx
+	header http.Header
+	values []string // one a field, in header
+	url    urlRoom
+	body   requestBody
+	res    response
+	cancel context.CancelFunc
+
+	state    atomic.Int64 // phase and when it began: see enter
+	reading  atomic.Int64 // since when the body is waited for; 0: it is not
+	writing  atomic.Int64 // since when the client is to take something; 0: nothing
+	chunked  atomic.Bool  // the body has no length
+	complete atomic.Bool  // the request was read to its end
+	waited   atomic.Int64 // milliseconds that were waited for the body
+	received atomic.Int64 // bytes of it
+	last     atomic.Bool  // the client wants no further request
+	lost     atomic.Bool  // the client was seen to have left
+	expired  atomic.Bool  // the connection was given up
+	hijacked bool
+}
+
+func (c *conn) init() {
+	c.fd = -1
+	ctx, cancel := context.WithCancel(connContext{context.Background(), c})
+	c.cancel = cancel
+	c.header = make(http.Header, 16)
+	c.req = (&http.Request{}).WithContext(ctx)
+	c.reader.Reset(c)
+}
+
+// identify finds out whose the connection is, which may take a while where it says so itself.
+func (c *conn) identify() {
+	c.remote, c.addr = c.net.RemoteAddr().String(), addrOf(c.net)
+	plain := c.net
+	if t, ok := plain.(*tls.Conn); ok {
+		state := t.ConnectionState()
+		c.tls, plain = &state, t.NetConn()
+	}
+	if wrapped, ok := plain.(interface{ NetConn() net.Conn }); ok {
+		plain = wrapped.NetConn()
+	}
+	if tcp, ok := plain.(*net.TCPConn); ok {
+		if raw, err := tcp.SyscallConn(); err == nil {
+			raw.Control(func(fd uintptr) { c.fd = int(fd) })
+			c.raw, c.direct = raw, plain == c.net
+		}
+	}
+}
+
+// serve serves requests until one ends the connection.
+func (c *conn) serve() {
+	defer c.finish()
+	for c.next() {
+	}
+}
+
+// finish is called when nothing more is served.
+func (c *conn) finish() {
+	c.cancel()
+	if c.hijacked {
+		return
+	}
+	c.reader.Release()
+	c.res.release()
+	c.net.Close()
+	c.server.forget(c, http.StateClosed)
+}
+
+// next serves one request and reports whether another may follow.
+func (c *conn) next() bool {
+	if c.served > 0 {
+		c.enter(phaseIdle)
+	}
+	if len(c.reader.Buffered()) == 0 {
+		if c.server.draining.Load() && c.server.isClosed() {
+			return false
+		}
+		c.reader.Release()
+		if !c.awaitBytes() {
+			return false
+		}
+	}
+	c.enter(phaseHead)
+	if err := c.reader.Request(&c.request, c.server.limit()); err != nil {
+		c.refuse(err)
+		return false
+	}
+	c.served++
+	if status, err := c.prepare(); err != nil {
+		c.refuseWith(status, err)
+		return false
+	}
+	c.enter(phaseHandler)
+	keep := c.handle()
+	if c.hijacked {
+		return false
+	}
+	return c.settle(keep)
+}
+
+// awaitBytes waits for the first bytes of a request: without holding a buffer where they come from the socket as they are.
+// TLS may hold some of them already, where nobody can see them.
+func (c *conn) awaitBytes() bool {
+	if c.direct {
+		return c.reader.fillFrom(c.raw) == nil
+	}
+	return c.reader.fill(MaxHead) == nil
+}
+
+// Read reads from the connection. It is the source of the reader.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.net.Read(p)
+	if err != nil && c.expired.Load() {
+		err = errLate
+	}
+	return n, err
+}
+
+// write writes to the connection all of what is given.
+func (c *conn) write(head, rest []byte) error {
+	c.writing.Store(c.server.clock.Load())
+	var err error
+	switch {
+	case len(rest) == 0:
+		_, err = c.net.Write(head)
+	case len(head) == 0:
+		_, err = c.net.Write(rest)
+	case c.direct:
+		pieces := net.Buffers{head, rest}
+		_, err = pieces.WriteTo(c.net)
+	default:
+		if _, err = c.net.Write(head); err == nil {
+			_, err = c.net.Write(rest)
+		}
+	}
+	c.writing.Store(0)
+	if err != nil && c.expired.Load() {
+		err = errLate
+	}
+	return err
+}
+
+// handle runs the handler and reports whether the connection may go on.
+func (c *conn) handle() (keep bool) {
+	defer func() {
+		fault := recover()
+		if fault == nil {
+			return
+		}
+		keep = false
+		if fault != http.ErrAbortHandler && c.server.Panicked != nil {
+			c.server.Panicked(fault)
+		}
+		if !c.hijacked {
+			c.res.abort()
+		}
+	}()
+	c.res.begin(c)
+	c.server.Handler.ServeHTTP(&c.res, c.req)
+	if c.hijacked {
+		return false
+	}
+	return c.res.finish()
+}
+
+// settle deals with what the handler left of the request, and reports whether another may follow.
+func (c *conn) settle(keep bool) bool {
+	c.body.mu.Lock() // a read that somebody has left behind has its end first
+	c.body.closed = true
+	c.body.mu.Unlock()
+	if c.reader.Done() {
+		return keep
+	}
+	if !keep || c.body.failed.Load() || c.body.waiting.Load() {
+		c.linger()
+		return false
+	}
+	// What is there already, or nearly, is read away; for more than that another connection is cheaper.
+	c.enter(phaseEnd)
+	if over, err := c.reader.Skip(leftSize); err != nil || !over {
+		c.linger()
+		return false
+	}
+	return true
+}
+
+// linger ends the connection in a way that lets a client read its answer though it still sends.
+func (c *conn) linger() {
+	c.enter(phaseEnd)
+	if w, ok := c.net.(interface{ CloseWrite() error }); !ok || w.CloseWrite() != nil {
+		return
+	}
+	c.expired.Store(false)
+	c.net.SetReadDeadline(time.Time{}) // a handler may have set one, or the watch
+	c.reader.Release()
+	buffer := smallBuffers.Get().(*[smallBuffer]byte)
+	defer smallBuffers.Put(buffer)
+	for {
+		if _, err := c.net.Read(buffer[:]); err != nil {
+			return // the client has closed too, or has had its time: see late
+		}
+	}
+}
+
+// refuse answers a head that is none, or that was not sent in time, and ends the connection.
+func (c *conn) refuse(err error) {
+	status := Status(err)
+	switch {
+	case status != 0:
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		status = http.StatusBadRequest
+	case errors.Is(err, os.ErrDeadlineExceeded) && len(c.reader.Buffered()) > 0:
+		status = http.StatusRequestTimeout
+		c.revive()
+	default:
+		return // nobody is there
+	}
+	c.refuseWith(status, err)
+}
+
+// refuseWith answers a request that the handler is not to see, and ends the connection.
+func (c *conn) refuseWith(status int, err error) {
+	c.request = Request{Minor: 1, Close: true, head: head{spans: c.request.spans, Fields: c.request.Fields[:0]}}
+	c.req.Method, c.req.URL, c.req.RequestURI, c.req.Host = "", new(url.URL), "", ""
+	c.req.Proto, c.req.ProtoMajor, c.req.ProtoMinor = "HTTP/1.1", 1, 1
+	c.req.RemoteAddr, c.req.TLS, c.req.Header, c.req.Close = c.remote, c.tls, c.header, true
+	c.req.Body, c.req.ContentLength, c.req.TransferEncoding, c.req.Trailer = http.NoBody, 0, nil, nil
+	clear(c.header)
+	c.enter(phaseHandler)
+	c.res.begin(c)
+	if refuse := c.server.Refuse; refuse != nil {
+		refuse(&c.res, c.req, status, err)
+	} else {
+		c.res.header["Content-Type"] = []string{"text/plain; charset=utf-8"}
+		c.res.WriteHeader(status)
+		io.WriteString(&c.res, http.StatusText(status)+"\n")
+	}
+	c.res.finish()
+	if !c.res.failed {
+		c.linger()
+	}
+}
+
+// expire makes whatever waits for the client fail. The watch calls it.
+func (c *conn) expire() {
+	if !c.expired.Swap(true) {
+		c.net.SetDeadline(past)
+	}
+}
+
+// revive lets a last word be said on a connection that was given up.
+func (c *conn) revive() {
+	c.expired.Store(false)
+	c.net.SetDeadline(time.Now().Add(lingerTime))
+}
+
+var past = time.Unix(1, 0)
+
+// left is told that the client has closed the connection: whole, or only its own direction, which a client may do that has
+// said that this is its last request.
+func (c *conn) left(whole bool) {
+	if whole || !c.last.Load() {
+		c.lost.Store(true)
+		c.cancel()
+	}
+}
+
+// closeIdle closes the connection if no request is under way.
+func (c *conn) closeIdle() {
+	switch p, _ := c.inState(); p {
+	case phaseNew:
+		c.net.Close()
+	case phaseIdle:
+		c.net.SetReadDeadline(past)
+	}
+}
+
+// cut ends the connection, whatever is under way.
+func (c *conn) cut() {
+	c.cancel()
+	c.net.Close()
+}
+
+// hijack hands the connection over.
+func (c *conn) hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c.hijacked = true
+	buffered := append([]byte(nil), c.reader.Buffered()...)
+	c.reader.Release()
+	c.net.SetDeadline(time.Time{})
+	c.server.forget(c, http.StateHijacked)
+	in := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(buffered), c.net), max(4096, len(buffered)))
+	in.Peek(len(buffered)) // so that they are what is buffered there
+	return c.net, bufio.NewReadWriter(in, bufio.NewWriter(c.net)), nil
+}
+
+// connContext has the values of a connection's context.
+type connContext struct {
+	context.Context
+	conn *conn
+}
+
+func (c connContext) Value(key any) any {
+	if key == http.LocalAddrContextKey {
+		return c.conn.net.LocalAddr()
+	}
+	return c.Context.Value(key)
+}
