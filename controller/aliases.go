@@ -167,7 +167,7 @@ func (c *tableChange) addTwin(h *host, name string) {
 			continue
 		}
 		info := &proxy.RouteInfo{Namespace: s.owner.key.Namespace, Ingress: s.owner.key.Name, Host: name, Path: "/"}
-		route := router.Route{Match: router.Match{Host: name, Path: "/"}, Source: s.owner.source, Handler: proxy.Identify(info, s.owner.features.Host.FrontOf(www.To(h.name)))}
+		route := router.Route{Match: router.Match{Host: name, Path: "/"}, Source: s.owner.source, Handler: proxy.Identify(info, www.To(h.name))}
 		c.hosts = append(c.hosts, router.Host{Name: name, Fallback: &route})
 		return
 	}

@@ -40,6 +40,7 @@ type Builder struct {
 
 	config         *feature.Config // nil: none was read yet
 	configData     map[string]string
+	configSeen     bool // there was a ConfigMap once
 	configProblems []Problem
 
 	streams streams
@@ -126,6 +127,7 @@ func (b *Builder) Build(s *Snapshot) Result {
 		Table: b.table, TableChanged: changed, Generation: b.generation,
 		Certificates:  certs.Certificates{ByHost: b.byHost},
 		Clients:       b.config.Clients(),
+		Around:        b.config.Around(),
 		Streams:       b.streams.list,
 		OnlyEndpoints: w.endpoints,
 		Ingresses:     b.served, Hosts: len(b.hosts), Routes: b.routes,

@@ -35,6 +35,7 @@
 package controller
 
 import (
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -121,7 +122,9 @@ type Result struct {
 	Certificates certs.Certificates
 	// Clients is what the front is to be told of clients: the same pointer as the time before unless it changed. Nil: the
 	// controller has no ConfigMap.
-	Clients  *proxy.Clients
+	Clients *proxy.Clients
+	// Around stands around every answer of the front. Nil: nothing does.
+	Around   func(http.Handler) http.Handler
 	Streams  []stream.Service // that have ports of their own; never written to once it was handed out
 	Problems []Problem        // by object and field
 

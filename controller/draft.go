@@ -41,11 +41,10 @@ type routeForm struct {
 	regexBy  *translated   // the Ingress because of which it is a regular expression; nil: it is none
 	hosts    []*translated // Ingresses that want something of the whole host, oldest first
 	canaries []beside      // that take some of its requests
-	front    *translated   // the Ingress by which what stands before every host is known; nil: nothing does
 }
 
 func (f routeForm) equal(o routeForm) bool {
-	return f.hostTLS == o.hostTLS && f.match == o.match && f.regexBy == o.regexBy && f.front == o.front && slices.Equal(f.hosts, o.hosts) && slices.Equal(f.canaries, o.canaries)
+	return f.hostTLS == o.hostTLS && f.match == o.match && f.regexBy == o.regexBy && slices.Equal(f.hosts, o.hosts) && slices.Equal(f.canaries, o.canaries)
 }
 
 // serve gives the draft its handler and says whether it is another one than before. A panic of a feature costs this
@@ -93,9 +92,6 @@ func (d *draft) chain(last http.Handler) http.Handler {
 	}
 	for _, t := range slices.Backward(d.form.hosts) {
 		handler = t.features.Host.Handler(place, handler)
-	}
-	if d.form.front != nil {
-		handler = d.form.front.features.Host.FrontOf(handler)
 	}
 	return handler
 }

@@ -27,19 +27,15 @@ func (h *host) form(routes []*draft, fallback *draft, hostTLS bool) {
 			hosts = append(hosts, s.owner)
 		}
 	}
-	var front *translated
-	if len(h.sites) > 0 && h.sites[0].owner.features.Host.Fronted() {
-		front = h.sites[0].owner
-	}
 	for _, d := range routes {
-		d.form = routeForm{hostTLS: hostTLS, match: d.match, hosts: hosts, front: front}
+		d.form = routeForm{hostTLS: hostTLS, match: d.match, hosts: hosts}
 		if by := regexBy[d.info.Namespace]; by != nil {
 			d.form.regexBy = by
 			d.form.match = h.regexMatch(d, by)
 		}
 	}
 	if fallback != nil {
-		fallback.form = routeForm{hostTLS: hostTLS, match: fallback.match, hosts: hosts, front: front}
+		fallback.form = routeForm{hostTLS: hostTLS, match: fallback.match, hosts: hosts}
 	}
 }
 

@@ -41,6 +41,9 @@ type Exchange struct {
 	// ServerField has the Server field of endpoints passed on.
 	ServerField bool
 
+	// Everywhere has a word on the header of every answer of the process, before the hooks of the route. Nil: nobody has.
+	Everywhere HeaderHook
+
 	Route *router.Route // nil: no route took the request
 	Info  *RouteInfo    // what Route belongs to, for log and metrics; nil: the exchange is counted under no route
 

@@ -62,12 +62,23 @@ type Server struct {
 	table    atomic.Pointer[router.Table]
 	belief   atomic.Pointer[belief] // nil: that of the zero Clients, which nobody needed yet
 	refusals refusals
+	around   atomic.Pointer[http.Handler] // nil: dispatch alone
 	draining atomic.Bool
 	life     life
 }
 
 // SetTable puts another table in place. Requests that have their route keep it.
 func (s *Server) SetTable(t *router.Table) { s.table.Store(t) }
+
+// SetAround has a middleware stand around the answers of all routes, and around that of none. Nil: nothing does.
+func (s *Server) SetAround(m func(http.Handler) http.Handler) {
+	if m == nil {
+		s.around.Store(nil)
+		return
+	}
+	handler := m(http.HandlerFunc(dispatch))
+	s.around.Store(&handler)
+}
 
 // Table is the table in place; nil before the first.
 func (s *Server) Table() *router.Table { return s.table.Load() }
@@ -196,12 +207,23 @@ func (s *Server) answer(v *visit, r *http.Request) {
 		Fail(w, r, http.StatusBadRequest, AmbiguousPath)
 		return
 	}
-	if route == nil {
-		Fail(w, r, http.StatusNotFound, NoRoute)
+	if route != nil {
+		e.Route, e.Info = route, InfoOf(route.Handler)
+	}
+	if around := s.around.Load(); around != nil {
+		(*around).ServeHTTP(w, r)
 		return
 	}
-	e.Route = route
-	route.Handler.ServeHTTP(w, r)
+	dispatch(w, r)
+}
+
+// dispatch lets the route of a request answer.
+func dispatch(w http.ResponseWriter, r *http.Request) {
+	if route := From(r).Route; route != nil {
+		route.Handler.ServeHTTP(w, r)
+		return
+	}
+	Fail(w, r, http.StatusNotFound, NoRoute)
 }
 
 // finish keeps the books, also when a handler panicked: http.ErrAbortHandler is how a handler cuts an answer that it

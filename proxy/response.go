@@ -30,6 +30,9 @@ func (w *response) WriteHeader(status int) {
 	if status >= 200 && !w.wrote {
 		w.wrote = true
 		w.exchange.Status = status
+		if hook := w.exchange.Everywhere; hook != nil {
+			hook.SetHeader(w.exchange, w.Header())
+		}
 		for i := len(w.exchange.hooks) - 1; i >= 0; i-- {
 			w.exchange.hooks[i].SetHeader(w.exchange, w.Header())
 		}

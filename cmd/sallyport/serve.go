@@ -174,6 +174,7 @@ func (s *server) apply(now state) {
 	s.names.Follow(s.builder.Names())
 	s.certs.Set(result.Certificates)
 	s.front.SetClients(result.Clients)
+	s.front.SetAround(result.Around)
 	s.streams.Set(result.Streams, trustOf(s.config, result.Clients))
 	if result.TableChanged {
 		s.front.SetTable(result.Table)

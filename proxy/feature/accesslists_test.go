@@ -28,7 +28,7 @@ func answerTo(t *testing.T, d *Draft, client string) (int, proxy.Reason) {
 	if client != "" {
 		e.Client = netip.MustParseAddr(client)
 	}
-	answer, _ := ask(t, d.Host.FrontOf(d.Handler(Place{}, say("in"))), e)
+	answer, _ := ask(t, d.Around(d.Handler(Place{}, say("in"))), e)
 	return answer.StatusCode, e.Reason
 }
 

@@ -24,7 +24,7 @@ func blocks(a *Annotations, d *Draft) {
 		return
 	}
 	from := addressesOf(networks)
-	d.Host.Front(func(next http.Handler) http.Handler { return &blocked{next, from, agents, referers} })
+	d.Everywhere(func(next http.Handler) http.Handler { return &blocked{next, from, agents, referers} })
 }
 
 type blocked struct {

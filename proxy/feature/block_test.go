@@ -43,7 +43,7 @@ func TestBlocks(t *testing.T) {
 		if c.client != "" {
 			e.Client = netip.MustParseAddr(c.client)
 		}
-		answer, _ := asked(t, d.Host.FrontOf(d.Handler(Place{}, say("in"))), e, "GET", c.header)
+		answer, _ := asked(t, d.Around(d.Handler(Place{}, say("in"))), e, "GET", c.header)
 		if answer.StatusCode != c.want || (c.want == 403) != (e.Reason == proxy.Blocked) || len(problems) > 0 {
 			t.Errorf("%s: %v answers %s %v with %d %s, want %d; problems %v", c.claim, c.config, c.client, c.header, answer.StatusCode, e.Reason, c.want, problems)
 		}

@@ -15,7 +15,8 @@ type Config struct {
 	namespace string // of the ConfigMap, and of what it names without one
 	clients   *proxy.Clients
 	streams   upstream.StreamOptions
-	denies    bool // a key is wrong, or misspelt, that may have been meant to keep clients out of everything
+	around    Middleware // nil: nothing
+	denies    bool       // a key is wrong, or misspelt, that may have been meant to keep clients out of everything
 }
 
 // NewConfig reads the data of a ConfigMap and finds what is wrong with it, once for all Ingresses.
@@ -24,7 +25,11 @@ func NewConfig(data map[string]string, in Input) (*Config, []Problem) {
 	in.Annotations, in.Memory, in.Config = nil, nil, c
 	a := newAnnotations(in)
 	a.collect = true
-	a.run(&Draft{Settings: in.Settings}, All)
+	d := &Draft{Settings: in.Settings}
+	a.run(d, All)
+	if len(d.everywhere) > 0 {
+		c.around = d.Around
+	}
 	read := len(a.problems)
 	c.clients = readClients(a)
 	c.streams = readStreams(a)
@@ -39,12 +44,23 @@ func NewConfig(data map[string]string, in Input) (*Config, []Problem) {
 	return c, problems
 }
 
+// MissingConfig stands for a ConfigMap that was asked for and does not exist. Nobody knows what it would keep out.
+func MissingConfig() *Config { return &Config{clients: new(proxy.Clients), denies: true} }
+
 // Clients is what the front of the process is to be told; nil for the nil Config.
 func (c *Config) Clients() *proxy.Clients {
 	if c == nil {
 		return nil
 	}
 	return c.clients
+}
+
+// Around is what stands around every answer of the process; nil: nothing.
+func (c *Config) Around() Middleware {
+	if c == nil {
+		return nil
+	}
+	return c.around
 }
 
 // Streams is what holds for connections and datagrams that are passed on as they are.

@@ -2,6 +2,7 @@ package feature
 
 import (
 	"net/http"
+	"slices"
 
 	"sallyport/proxy"
 	"sallyport/proxy/upstream"
@@ -48,6 +49,7 @@ type Draft struct {
 	spread     func(path string) bool // the path asks for regular expressions; nil: none does
 	guard      *guard                 // nil: nothing guards the routes
 	satisfyAny bool                   // one passed check of guard is enough
+	everywhere []Middleware           // outermost first
 	denied     bool
 	memory     *Memory
 }
@@ -66,6 +68,17 @@ func (d *Draft) OnHeader(h proxy.HeaderHook) {
 			next.ServeHTTP(w, r)
 		})
 	})
+}
+
+// Everywhere wraps every answer of the process, whatever route it is from, or none. It counts in the draft of the ConfigMap.
+func (d *Draft) Everywhere(m Middleware) { d.everywhere = append(d.everywhere, m) }
+
+// Around is next with that around it.
+func (d *Draft) Around(next http.Handler) http.Handler {
+	for _, m := range slices.Backward(d.everywhere) {
+		next = m(next)
+	}
+	return next
 }
 
 // SpreadRegex says which of the Ingress's paths make every path of their host, of the Ingresses of one namespace, a
@@ -110,7 +123,6 @@ type HostDraft struct {
 	WWW *WWWRedirect
 
 	layers layers
-	front  Middleware // of the process, around every host once; nil: none
 }
 
 // A WWWRedirect answers for the twin of a host. Nil: nothing does.
@@ -121,20 +133,6 @@ type WWWRedirect struct {
 
 // Use wraps everything the hosts answer.
 func (h *HostDraft) Use(m Middleware) { h.layers.add(m) }
-
-// Front wraps everything that any host answers, outermost: it must be the same whichever Ingress asks for it.
-func (h *HostDraft) Front(m Middleware) { h.front = m }
-
-// Fronted reports whether there is something of that kind.
-func (h *HostDraft) Fronted() bool { return h.front != nil }
-
-// FrontOf is next with that around it.
-func (h *HostDraft) FrontOf(next http.Handler) http.Handler {
-	if h.front == nil {
-		return next
-	}
-	return h.front(next)
-}
 
 // Wraps reports whether anything was asked for the host.
 func (h *HostDraft) Wraps() bool { return len(h.layers) > 0 }

@@ -20,11 +20,20 @@ func responseHeaders(a *Annotations, d *Draft) {
 	everywhere := a.Config().ConfigMap("add-headers", "the ConfigMap with fields that every answer of every Ingress has")
 	own := a.Strict().ConfigMap("custom-headers", "the ConfigMap with fields that every answer has")
 	server := a.Config().Bool("server-tokens", false, "whether answers say Server: sallyport")
-	set := make(map[string]string)
-	if server {
-		set["Server"] = "sallyport"
+	all := fields(everywhere, func(expected string) { a.Config().Refuse("add-headers", expected) })
+	if server && all["Server"] == "" {
+		all["Server"] = "sallyport"
 	}
-	maps.Copy(set, fields(everywhere, func(expected string) { a.Config().Refuse("add-headers", expected) }))
+	if len(all) > 0 {
+		setter := newFieldSetter(all)
+		d.Everywhere(func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				proxy.From(r).Everywhere = setter
+				next.ServeHTTP(w, r)
+			})
+		})
+	}
+	set := make(map[string]string)
 	refuse := func(expected string) { a.Strict().Refuse("custom-headers", expected) }
 	good := fields(own, refuse)
 	for _, name := range slices.Sorted(maps.Keys(good)) {

@@ -91,6 +91,7 @@ func (p *passage) open(t testing.TB) *passage {
 		Log: slog.New(slog.DiscardHandler), BodyTimeout: p.bodyTimeout,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil },
 	}
+	s.SetAround(d.Around)
 	s.SetTable(router.New([]router.Route{{Match: at.Match, Source: "shop/web", Handler: handler}}, nil))
 	ended := make(chan error, 2)
 	p.plain = serve(t, s.Serve, ended)

@@ -206,6 +206,15 @@ func (c *conn) handle() (keep bool) {
 	return c.res.finish()
 }
 
+// unread reports whether the rest of the body may be more than settle reads away, or is not to be read: it broke, or was
+// not asked for. A client that is told so does not send another request behind it.
+func (c *conn) unread() bool {
+	if c.complete.Load() {
+		return false
+	}
+	return c.request.Chunked || c.request.Length-c.received.Load() > leftSize || c.body.failed.Load() || c.body.waiting.Load()
+}
+
 // settle deals with what the handler left of the request, and reports whether another may follow.
 func (c *conn) settle(keep bool) bool {
 	c.body.mu.Lock() // a read that somebody has left behind has its end first

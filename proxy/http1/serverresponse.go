@@ -195,8 +195,7 @@ func (w *response) writeHead() {
 			}
 		}
 	}
-	// What follows on the connection is not known where the body broke, or was not asked for.
-	w.close = w.close || c.body.failed.Load() || c.body.waiting.Load()
+	w.close = w.close || c.unread()
 	if lengths := w.header["Content-Length"]; len(lengths) == 1 {
 		w.length = parseLength(lengths[0])
 	}
