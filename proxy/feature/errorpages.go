@@ -240,7 +240,7 @@ func liveEndpoints(a *Annotations, d *Draft) {
 // defaultBackend is what errorPages reads, and reports.
 func (a *Annotations) defaultBackend() *Backend {
 	_, service, ok := a.find("default-backend")
-	if !ok || !isName(service) || a.in.Objects == nil {
+	if service = strings.TrimSpace(service); !ok || !isName(service) || a.in.Objects == nil {
 		return nil
 	}
 	return a.in.Objects.Backend(a.in.Namespace, service)

@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -204,6 +205,27 @@ func TestProblemsComeInOneOrder(t *testing.T) {
 		_, again := Parse(Input{Annotations: maps.Clone(annotations)})
 		if diff := cmp.Diff(first, again); diff != "" {
 			t.Fatal(diff)
+		}
+	}
+}
+
+func TestSpacesAroundAValueAreDroppedSaveOfSwitchesAndNumbers(t *testing.T) {
+	const around = " \t%s \n"
+	for name, value := range map[string]string{
+		"auth-secret": "users", "default-backend": "web", "upstream-vhost": "in.test", "proxy-cookie-path": "/ /app/", "proxy-cookie-domain": "a.test b.test",
+		"x-forwarded-prefix": "/app", "proxy-buffering": "on", "proxy-body-size": "1m", "app-root": "/home", "proxy-redirect-from": "http://in.test/",
+		"proxy-next-upstream": "error timeout", "satisfy": "any", "permanent-redirect": "https://n.test", "server-alias": "alias.test", "custom-http-errors": "404",
+		"auth-url": "https://auth.test/verify", "auth-signin": "https://auth.test/in", "backend-protocol": "HTTPS",
+	} {
+		problems := func(value string) []Problem {
+			_, problems := Parse(Input{Annotations: map[string]string{NginxPrefix + name: value}})
+			for i := range problems {
+				problems[i].Value, problems[i].Message = "", ""
+			}
+			return problems
+		}
+		if diff := cmp.Diff(problems(value), problems(fmt.Sprintf(around, value))); diff != "" {
+			t.Errorf("%s: %q has other problems with spaces around (-without +with):\n%s", name, value, diff)
 		}
 	}
 }
