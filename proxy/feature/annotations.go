@@ -3,6 +3,7 @@ package feature
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // The prefixes under which annotations are read, the one that wins first.
@@ -169,7 +170,13 @@ func (a *Annotations) RefuseFor(why Reason, name, expected string) {
 }
 
 // read declares an annotation and returns its value, or the usual one where there is none or parse says what it expected.
+// Spaces and line ends around a value are dropped before: YAML's block scalars end in one.
 func read[T any](a *Annotations, d Declaration, usual T, parse func(string) (T, string)) T {
+	return readExactly(a, d, usual, func(value string) (T, string) { return parse(strings.TrimSpace(value)) })
+}
+
+// readExactly is read with the value as it was written.
+func readExactly[T any](a *Annotations, d Declaration, usual T, parse func(string) (T, string)) T {
 	a.declare(d)
 	if !a.scope.onlyConfig {
 		if key, value, ok := a.find(d.Name); ok {

@@ -14,14 +14,15 @@ func appRoot(a *Annotations, d *Draft) {
 		"before the redirect to HTTPS, authentication and limits. The query is dropped. Of several Ingresses with one for a host, the oldest counts.")
 	d.Host.root(read(a, Declaration{Name: "app-root", Values: "a path; variables are allowed", Usage: "where a request for / is redirected"}, nil,
 		func(text string) (*value.URL, string) {
-			u, err := value.ParseURL(strings.TrimSpace(text), value.Relative)
+			const expected = "expected a path as in /home"
+			u, err := value.ParseURL(text, value.Relative)
 			switch {
-			case err != nil:
-				return nil, "expected a path as in /home: " + err.Error()
-			case !strings.HasPrefix(u.String(), "/"):
-				return nil, "expected a path as in /home"
-			case u.String() == "/":
+			case !strings.HasPrefix(text, "/"):
+				return nil, expected + ", which begins with a slash"
+			case text == "/", strings.HasPrefix(text, "/?"), strings.HasPrefix(text, "/#"):
 				return nil, "expected another path than / itself, which would be redirected for ever"
+			case err != nil:
+				return nil, expected + ": " + err.Error()
 			}
 			return u, ""
 		}))

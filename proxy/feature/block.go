@@ -114,7 +114,7 @@ func parseTexts(value string) (t *texts, expected string) {
 		if anyCase, ok := strings.CutPrefix(expr, "*"); ok {
 			expr = "(?i)" + anyCase
 		}
-		if err := pattern.Diagnose(expr); err != nil {
+		if err := pattern.DiagnoseText(expr); err != nil {
 			return nil, shown(item) + ": " + err.Error()
 		}
 		re, err := regexp.Compile(expr)

@@ -40,6 +40,11 @@ func TestWhatIsWrongWithTheConfigMapIsToldOnceAndThere(t *testing.T) {
 		{"proxy-buffer-size", "8k", "", false},
 		{"http-snippet", "x", "snippets of nginx configuration are refused", false},
 		{"use-gzip", "true", "not supported yet", false},
+		{"allow-snippet-annotations", "true", "snippets of nginx configuration are refused", false},
+		{"allow-snippet-annotations", "false", "", false},
+		{"use-geoip2", "false", "", false},
+		{"default-type", "text/plain", "", false},
+		{"custom-http-errors", "299", `"299" is no status from 300 to 599`, false},
 		{"jaeger-collector-host", "j", "no more", false},
 		{"of-my-own", "x", "no key of the ConfigMap has this name", false},
 		{"block-cidr", "10.0.0.0/8", "answer 503", true},
@@ -63,20 +68,39 @@ func TestWhatIsWrongWithTheConfigMapIsToldOnceAndThere(t *testing.T) {
 }
 
 func TestASnippetIsToldWithTheAnnotationThatDoesItsWork(t *testing.T) {
-	for text, want := range map[string]string{
-		"more_set_headers \"X-A: b\";":                     "custom-headers",
-		"add_header X-Frame-Options DENY;\nreturn 301 /x;": "permanent-redirect",
-		"if ($host = 'a') { return 302 https://b.test; }":  "temporal-redirect",
-		"proxy_set_header X-Real-IP $remote_addr;":         "proxy-set-headers",
-		"  deny 10.0.0.0/8;\n  allow all;":                 "denylist-source-range",
-		"content_by_lua_block { ngx.say('x') }":            "",
+	const usual, auth = "configuration-snippet", "auth-snippet"
+	for _, c := range []struct {
+		name, text, want string
+		denies           bool
+	}{
+		{usual, "more_set_headers \"X-A: b\";", "more_set_headers: custom-headers", false},
+		{usual, "add_header X-Frame-Options DENY;\nreturn 301 /x;", "return: permanent-redirect", false},
+		{usual, "if ($host = 'a') { return 302 https://b.test; }", "return: permanent-redirect or temporal-redirect", true},
+		{usual, "proxy_set_header X-Real-IP $remote_addr;", "proxy_set_header: proxy-set-headers in the ConfigMap", false},
+		{auth, "proxy_set_header X-Real-IP $remote_addr;", "proxy_set_header: auth-proxy-set-headers", true},
+		{auth, "more_set_input_headers 'A: b';", "more_set_input_headers: auth-proxy-set-headers", true},
+		{usual, "  deny 10.0.0.0/8;\n  allow all;", "denylist-source-range", true},
+		{usual, "content_by_lua_block { ngx.say('x') }", "", true},
+		// What asks for HTTPS guards nothing; permanent-redirect in its place would redirect for ever.
+		{usual, "if ($scheme = http) { return 301 https://$host$request_uri; }", "if: ssl-redirect sends", false},
+		{usual, "if ($http_x_forwarded_proto != \"https\") {\n  rewrite ^ https://$host$request_uri? permanent;\n}", "if: ssl-redirect sends", false},
+		{usual, "if ( $server_port = 80 ) { return 308 https://$server_name$request_uri; }", "if: ssl-redirect sends", false},
+		{usual, "if ($scheme = http) { return 403; }", "return", true},
+		{usual, "if ($scheme = http) { return 301 http://other.test; }", "return: permanent-redirect", true},
+		{usual, "if ($scheme$http_x_key = http) { return 301 https://$host$request_uri; }", "return: permanent-redirect", true},
+		{usual, "if ($http_x_key = http) { return 301 https://$host$request_uri; }", "return: permanent-redirect", true},
+		{usual, "if ($scheme = http) { return 301 https://$host$request_uri; }\ndeny all;", "deny: denylist-source-range", true},
 	} {
-		_, problems := Parse(Input{Annotations: map[string]string{NginxPrefix + "configuration-snippet": text}})
-		if len(problems) != 1 || !strings.Contains(problems[0].Message, "refused") || !strings.Contains(problems[0].Message, want) {
-			t.Errorf("%q: %v, want one that names %q", text, problems, want)
+		_, problems := Parse(Input{Annotations: map[string]string{NginxPrefix + c.name: c.text}})
+		if len(problems) != 1 || !strings.Contains(problems[0].Message, "refused") || !strings.Contains(problems[0].Message, c.want) || problems[0].Denies != c.denies {
+			t.Errorf("%s: %q: %v, want one that names %q, denies %v", c.name, c.text, problems, c.want, c.denies)
+			continue
 		}
-		if want == "" && strings.Contains(problems[0].Message, "; content") {
-			t.Errorf("%q: advice where there is none: %s", text, problems[0].Message)
+		if c.want == "" && strings.Contains(problems[0].Message, "; content") {
+			t.Errorf("%q: advice where there is none: %s", c.text, problems[0].Message)
+		}
+		if strings.HasPrefix(c.want, "if") && strings.Contains(problems[0].Message, "permanent-redirect") {
+			t.Errorf("%q: advice that would redirect for ever: %s", c.text, problems[0].Message)
 		}
 	}
 }

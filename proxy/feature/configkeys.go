@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	"sallyport/spelling"
 )
@@ -19,9 +20,10 @@ var idleKeys = []string{
 	"server-name-hash-max-size", "server-name-hash-bucket-size", "map-hash-bucket-size", "proxy-headers-hash-max-size", "proxy-headers-hash-bucket-size",
 	"variables-hash-bucket-size", "variables-hash-max-size", "lua-shared-dicts", "debug-connections", "nginx-status-ipv4-whitelist", "nginx-status-ipv6-whitelist",
 	"enable-serial-reloads", "reuse-port", "annotations-risk-level", "strict-validate-path-type", "error-log-level", "forwarded-for-proxy-protocol-header",
+	"default-type", // of answers that nginx makes of files: it adds none to those of endpoints
 }
 
-// refusedKeys ask for what is not done, and why.
+// refusedKeys ask for what is not done, and why. A switch among them that is off asks for nothing.
 var refusedKeys = map[string]string{
 	"main-snippet": snippetsRefused, "http-snippet": snippetsRefused, "server-snippet": snippetsRefused, "location-snippet": snippetsRefused,
 	"stream-snippet": snippetsRefused, "global-auth-snippet": snippetsRefused, "modsecurity-snippet": snippetsRefused, "allow-snippet-annotations": snippetsRefused,
@@ -31,12 +33,11 @@ var refusedKeys = map[string]string{
 // laterKeys are known and not supported yet.
 var laterKeys = []string{
 	"hsts", "hsts-max-age", "hsts-include-subdomains", "hsts-preload",
-
 	"client-header-timeout", "client-body-timeout", "client-header-buffer-size", "large-client-header-buffers",
 	"keep-alive", "keep-alive-requests", "use-http2", "http2-max-concurrent-streams", "http2-max-field-size", "http2-max-header-size", "http2-max-requests",
 	"upstream-keepalive-connections", "upstream-keepalive-time", "upstream-keepalive-timeout", "upstream-keepalive-requests",
 	"ssl-protocols", "ssl-ciphers", "ssl-reject-handshake", "enable-ocsp", "proxy-ssl-location-only",
-	"default-type", "use-gzip", "gzip-level", "gzip-min-length", "gzip-types", "gzip-disable",
+	"use-gzip", "gzip-level", "gzip-min-length", "gzip-types", "gzip-disable",
 	"enable-brotli", "brotli-level", "brotli-min-length", "brotli-types",
 	"log-format-upstream", "log-format-escape-json", "log-format-escape-none", "access-log-path", "http-access-log-path", "stream-access-log-path", "access-log-params",
 	"disable-stream-access-log", "skip-access-log-urls", "enable-access-log-for-default-backend", "enable-auth-access-log", "enable-syslog", "syslog-host", "syslog-port",
@@ -50,9 +51,9 @@ var laterKeys = []string{
 var goneKeys = []string{"jaeger-", "zipkin-", "datadog-", "global-rate-limit-"}
 
 // explainKey says why nothing reads a key; "" where nothing needs to be said.
-func (a *Annotations) explainKey(key string) (why Reason, message string) {
+func (a *Annotations) explainKey(key, value string) (why Reason, message string) {
 	switch instead, refused := refusedKeys[key]; {
-	case slices.Contains(idleKeys, key):
+	case slices.Contains(idleKeys, key), refused && value == "false":
 		return Unsupported, ""
 	case refused:
 		return Unsupported, instead
@@ -66,6 +67,23 @@ func (a *Annotations) explainKey(key string) (why Reason, message string) {
 	}
 	return UnknownName, "no key of the ConfigMap has this name"
 }
+
+// configKeys are the keys that features read, and those that ingress-nginx reads.
+var configKeys = sync.OnceValue(func() map[string]bool {
+	keys := make(map[string]bool)
+	for _, d := range Declarations() {
+		if d.Key {
+			keys[d.Name] = true
+		}
+	}
+	for key := range refusedKeys {
+		keys[key] = true
+	}
+	for _, key := range slices.Concat(idleKeys, laterKeys) {
+		keys[key] = true
+	}
+	return keys
+})
 
 // keys are the keys that somebody may have meant.
 func (a *Annotations) keys() iter.Seq[string] {

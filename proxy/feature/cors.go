@@ -72,7 +72,6 @@ func single(text string) []string {
 func (a *Annotations) corsNames(name, usual, values, others, usage string) string {
 	d := Declaration{Name: name, Values: "a list of " + values + ", separated by commas", Default: usual, Usage: usage}
 	return read(a, d, usual, func(text string) (string, string) {
-		text = strings.TrimSpace(text)
 		other := func(r rune) bool {
 			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != ',' && r != ' ' && !strings.ContainsRune(others, r)
 		}

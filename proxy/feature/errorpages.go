@@ -2,6 +2,7 @@ package feature
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,12 +26,12 @@ func errorPages(a *Annotations, d *Draft) {
 		"X-Original-URI what it asked for, and X-Namespace, X-Ingress-Name, X-Service-Name and X-Service-Port say where. What the default backend answers "+
 		"goes to the client, its status included; but whoever was refused for want of permission is told so by the status, whatever the page says. "+
 		"The list of an Ingress takes the place of that of the ConfigMap, and 418 there turns error pages off for practical purposes; an Ingress with "+
-		"auth-signin and no list of its own has none. Where there is no default backend with endpoints answers are left as they are; those of ingress-nginx become 404. "+
+		"auth-url, auth-signin and no list of its own has none. Where there is no default backend with endpoints answers are left as they are; those of ingress-nginx become 404. "+
 		"The default backend also stands in for a Service without endpoints: it gets the request as it is, once the client may have it, with X-Code: 503.")
 	statuses := a.Shared().statuses("custom-http-errors", "the statuses that the default backend answers")
 	passes := a.Shared().Bool("disable-proxy-intercept-errors", false, "whether answers of endpoints are left alone, and only the proxy's own errors have pages")
 	backend := a.Backend("default-backend", "the Service that answers errors, and for Services without endpoints; the process's own where there is none")
-	if a.Has("auth-signin") && !a.Has("custom-http-errors") {
+	if a.Has("auth-url") && a.Has("auth-signin") && !a.Has("custom-http-errors") {
 		statuses = nil // nginx: a location with an error_page of its own inherits none
 	}
 	if len(statuses) == 0 {
@@ -63,19 +64,24 @@ const leastStatus, mostStatus = 300, 599
 // statuses reads a list of statuses.
 func (a *Annotations) statuses(name, usage string) []int {
 	d := Declaration{Name: name, Values: "a list of statuses from 400 to 599, separated by commas; from 300 in the ConfigMap", Usage: usage}
+	_, _, own := a.find(name)
+	least := leastStatus
+	if own {
+		least = 400
+	}
 	statuses := read(a, d, nil, func(value string) ([]int, string) {
 		list, expected := parseList(value, "statuses")
 		statuses := make([]int, 0, len(list))
 		for _, item := range list {
 			status, err := strconv.Atoi(item)
 			if err != nil || status < leastStatus || status > mostStatus {
-				return nil, shown(item) + " is no status from 400 to 599"
+				return nil, fmt.Sprintf("%s is no status from %d to %d", shown(item), least, mostStatus)
 			}
 			statuses = append(statuses, status)
 		}
 		return statuses, expected
 	})
-	if _, _, own := a.find(name); own && len(statuses) > 0 && slices.Min(statuses) < 400 && !a.Failed() {
+	if own && len(statuses) > 0 && slices.Min(statuses) < 400 && !a.Failed() {
 		a.Refuse(name, "expected statuses from 400 to 599")
 		return nil
 	}
@@ -240,7 +246,7 @@ func liveEndpoints(a *Annotations, d *Draft) {
 // defaultBackend is what errorPages reads, and reports.
 func (a *Annotations) defaultBackend() *Backend {
 	_, service, ok := a.find("default-backend")
-	if !ok || !isName(service) || a.in.Objects == nil {
+	if service = strings.TrimSpace(service); !ok || !isName(service) || a.in.Objects == nil {
 		return nil
 	}
 	return a.in.Objects.Backend(a.in.Namespace, service)

@@ -112,6 +112,7 @@ func Parse(in Input) (*Draft, []Problem) {
 	a := newAnnotations(in)
 	d := &Draft{Settings: in.Settings, Upstream: in.Settings.Upstream, memory: in.Memory.next()}
 	a.run(d, All)
+	a.reportInert(d)
 	a.reportUnread()
 	a.close(d)
 	if in.Config != nil && in.Config.denies {

@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -127,15 +128,44 @@ func TestWhatNothingReadsIsToldWithAWayOut(t *testing.T) {
 		{"configuration-snippet", Unsupported, false, "snippets of nginx configuration are refused"},
 		{"server-snippets", Unsupported, false, "snippets of nginx configuration are refused"},
 		{"auth-snippet", Unsupported, true, "snippets of nginx configuration are refused"},
-		{"rate-limit", UnknownName, true, "write limit-rps or limit-rpm; it is to guard the routes of this Ingress, so they answer 503"},
-		{"rate-limit-rps", UnknownName, true, "write limit-rps"},
-		{"limit-burst", UnknownName, true, "write limit-burst-multiplier"},
-		{"limit-burst-multipler", UnknownName, true, "write limit-burst-multiplier"},
+		{"server-snippet", Unsupported, false, "snippets of nginx configuration are refused"},
+		{"stream-snippet", Unsupported, false, "snippets of nginx configuration are refused"},
+		{"modsecurity-snippet", Unsupported, false, "snippets of nginx configuration are refused"},
+		// What ingress-nginx ignored, or has no more, has guarded nothing so far: a leftover of it must not take a route down.
+		{"rate-limit", UnknownName, false, "ingress-nginx ignores this name; write limit-rps or limit-rpm"},
+		{"rate-limit-rps", UnknownName, false, "write limit-rps"},
+		{"rate-limit-window", UnknownName, false, "write limit-rps"},
+		{"rate-limit-burst-multiplier", UnknownName, false, "write limit-rps"},
+		{"limit-burst", UnknownName, false, "write limit-burst-multiplier"},
+		{"limit-status-code", UnknownName, false, "limit-req-status-code in the ConfigMap"},
+		{"global-rate-limit", UnknownName, false, "limit-rps"},
+		{"global-rate-limit-key", UnknownName, false, "limit-rps"},
+		{"lua-resty-waf-mode", UnknownName, false, "that firewall was removed"},
+		{"custom-response-headers", UnknownName, false, "write custom-headers"},
+		{"limit-burst-multipler", UnknownName, true, "did you mean limit-burst-multiplier?"},
+		{"limit-status", UnknownName, true, "answer 503"},
 		{"blacklist-source-range", UnknownName, true, "write denylist-source-range"},
-		{"gzip-level", UnknownName, false, "use-gzip"},
+		{"gzip-level", UnknownName, false, "a key of the ConfigMap"},
+		{"gzip-vary", UnknownName, false, "use-gzip"},
 		{"secure-backends", UnknownName, false, `backend-protocol: "HTTPS"`},
-		{"global-rate-limit-key", UnknownName, true, "limit-rps"},
 		{"hsts-preload", UnknownName, false, "a key of the ConfigMap"},
+		// Keys are no annotations; those that guard were to guard here too.
+		{"hide-headers", UnknownName, false, "no annotation, but a key of the ConfigMap"},
+		{"use-gzip", UnknownName, false, "a key of the ConfigMap"},
+		{"add-headers", UnknownName, false, "a key of the ConfigMap"},
+		{"worker-processes", UnknownName, false, "a key of the ConfigMap"},
+		{"allow-snippet-annotations", UnknownName, false, "a key of the ConfigMap"},
+		{"no-auth-locations", UnknownName, false, "a key of the ConfigMap"},
+		{"limit-req-status-code", UnknownName, false, "a key of the ConfigMap"},
+		{"limit-conn-zone-variable", UnknownName, false, "a key of the ConfigMap"},
+		{"http-redirect-code", UnknownName, false, "a key of the ConfigMap"},
+		{"proxy-set-headers", UnknownName, false, "a key of the ConfigMap"},
+		{"disable-access-log", UnknownName, false, "a key of the ConfigMap"},
+		{"global-auth-url", UnknownName, true, "a key of the ConfigMap; it is to guard"},
+		{"block-cidrs", UnknownName, true, "a key of the ConfigMap; it is to guard"},
+		{"block-user-agents", UnknownName, true, "a key of the ConfigMap; it is to guard"},
+		{"block-cidr", UnknownName, true, "did you mean block-cidrs, a key of the ConfigMap?"},
+		{"proxy-set-header", UnknownName, false, "did you mean proxy-set-headers, a key of the ConfigMap?"},
 		{"auth-typ", UnknownName, true, "(did you mean auth-type?); it is to guard the routes of this Ingress, so they answer 503"},
 		{"auth-ulr", UnknownName, true, "did you mean auth-url?"},
 		{"atuh-url", UnknownName, true, "did you mean auth-url?"},
@@ -204,6 +234,27 @@ func TestProblemsComeInOneOrder(t *testing.T) {
 		_, again := Parse(Input{Annotations: maps.Clone(annotations)})
 		if diff := cmp.Diff(first, again); diff != "" {
 			t.Fatal(diff)
+		}
+	}
+}
+
+func TestSpacesAroundAValueAreDroppedSaveOfSwitchesAndNumbers(t *testing.T) {
+	const around = " \t%s \n"
+	for name, value := range map[string]string{
+		"auth-secret": "users", "default-backend": "web", "upstream-vhost": "in.test", "proxy-cookie-path": "/ /app/", "proxy-cookie-domain": "a.test b.test",
+		"x-forwarded-prefix": "/app", "proxy-buffering": "on", "proxy-body-size": "1m", "app-root": "/home", "proxy-redirect-from": "http://in.test/",
+		"proxy-next-upstream": "error timeout", "satisfy": "any", "permanent-redirect": "https://n.test", "server-alias": "alias.test", "custom-http-errors": "404",
+		"auth-url": "https://auth.test/verify", "auth-signin": "https://auth.test/in", "backend-protocol": "HTTPS",
+	} {
+		problems := func(value string) []Problem {
+			_, problems := Parse(Input{Annotations: map[string]string{NginxPrefix + name: value}})
+			for i := range problems {
+				problems[i].Value, problems[i].Message = "", ""
+			}
+			return problems
+		}
+		if diff := cmp.Diff(problems(value), problems(fmt.Sprintf(around, value))); diff != "" {
+			t.Errorf("%s: %q has other problems with spaces around (-without +with):\n%s", name, value, diff)
 		}
 	}
 }

@@ -2,47 +2,54 @@ package feature
 
 import "strings"
 
-// replacements are what to write instead of names that people write although ingress-nginx never had them, or has them no
-// more (reference B16), and of all names that begin like them.
-var replacements = []struct{ prefix, instead string }{
-	{"rate-limit", "write limit-rps or limit-rpm"},
-	{"global-rate-limit", "it was removed in release 1.12; write limit-rps or limit-rpm, which count in each replica"},
-	{"limit-burst", "write limit-burst-multiplier"},
-	{"limit-status-code", "write limit-req-status-code in the ConfigMap of the controller"},
-	{"blacklist-", "write denylist-source-range"},
-	{"blocklist-", "write denylist-source-range"},
-	{"websocket", "leave it out: WebSockets need no annotation"},
-	{"enable-websocket", "leave it out: WebSockets need no annotation"},
-	{"enable-gzip", "compression is a key of the ConfigMap: use-gzip"},
-	{"gzip-", "compression is set in the ConfigMap: use-gzip and the keys beside it"},
-	{"enable-metrics", "leave it out: metrics are always there"},
-	{"enable-influxdb", "leave it out: metrics are served for Prometheus"},
-	{"influxdb-", "leave it out: metrics are served for Prometheus"},
-	{"enable-hsts", "it is a key of the ConfigMap: hsts"},
-	{"hsts", "it is a key of the ConfigMap"},
-	{"use-forwarded-headers", "it is a key of the ConfigMap"},
-	{"real-ip-", "it is a key of the ConfigMap"},
-	{"ssl-protocols", "it is a key of the ConfigMap"},
-	{"proxy-hide-headers", "it is a key of the ConfigMap: hide-headers"},
-	{"session-cookie-hash", "write affinity-mode"},
-	{"secure-backends", `write backend-protocol: "HTTPS"`},
-	{"grpc-backend", `write backend-protocol: "GRPC"`},
-	{"secure-verify-ca-secret", "write proxy-ssl-secret"},
-	{"add-base-url", "write x-forwarded-prefix"},
-	{"base-url-scheme", "write x-forwarded-prefix"},
-	{"enable-opentracing", "write enable-opentelemetry"},
-	{"opentracing-", "write its name with opentelemetry instead of opentracing"},
-	{"lua-resty-waf", "that firewall was removed; enable-modsecurity came in its place"},
+// A replacement is what to write instead of a name that people write although ingress-nginx never had it, or has it no
+// more (reference B16), and of all names that begin like it.
+type replacement struct {
+	prefix, instead string
+	// whole is set for a name that stands for itself alone. Those begin as guards do and never were any: they close nothing.
+	whole bool
 }
 
-// replacement says what to write instead of a name that is none of nginxNames, or "" when there is nothing to say.
-func replacement(name string) string {
-	for _, r := range replacements {
-		if strings.HasPrefix(name, r.prefix) {
-			return r.instead
+var replacements = []replacement{
+	{"rate-limit", "write limit-rps or limit-rpm", false},
+	{"global-rate-limit", "it was removed in release 1.12; write limit-rps or limit-rpm, which count in each replica", false},
+	{"limit-burst", "write limit-burst-multiplier", true},
+	{"limit-status-code", "write limit-req-status-code in the ConfigMap of the controller", true},
+	{"custom-response-headers", "write custom-headers", false},
+	{"blacklist-", "write denylist-source-range", false},
+	{"blocklist-", "write denylist-source-range", false},
+	{"websocket", "leave it out: WebSockets need no annotation", false},
+	{"enable-websocket", "leave it out: WebSockets need no annotation", false},
+	{"enable-gzip", "compression is a key of the ConfigMap: use-gzip", false},
+	{"gzip-", "compression is set in the ConfigMap: use-gzip and the keys beside it", false},
+	{"enable-metrics", "leave it out: metrics are always there", false},
+	{"enable-influxdb", "leave it out: metrics are served for Prometheus", false},
+	{"influxdb-", "leave it out: metrics are served for Prometheus", false},
+	{"enable-hsts", "it is a key of the ConfigMap: hsts", false},
+	{"hsts", "it is a key of the ConfigMap", false},
+	{"use-forwarded-headers", "it is a key of the ConfigMap", false},
+	{"real-ip-", "it is a key of the ConfigMap", false},
+	{"ssl-protocols", "it is a key of the ConfigMap", false},
+	{"proxy-hide-headers", "it is a key of the ConfigMap: hide-headers", false},
+	{"session-cookie-hash", "write affinity-mode", false},
+	{"secure-backends", `write backend-protocol: "HTTPS"`, false},
+	{"grpc-backend", `write backend-protocol: "GRPC"`, false},
+	{"secure-verify-ca-secret", "write proxy-ssl-secret", false},
+	{"add-base-url", "write x-forwarded-prefix", false},
+	{"base-url-scheme", "write x-forwarded-prefix", false},
+	{"enable-opentracing", "write enable-opentelemetry", false},
+	{"opentracing-", "write its name with opentelemetry instead of opentracing", false},
+	{"lua-resty-waf", "that firewall was removed; enable-modsecurity came in its place", false},
+}
+
+// replacementOf is that of a name that is none of nginxNames; nil: there is none.
+func replacementOf(name string) *replacement {
+	for i := range replacements {
+		if r := &replacements[i]; name == r.prefix || strings.HasPrefix(name, r.prefix) && !r.whole {
+			return r
 		}
 	}
-	return ""
+	return nil
 }
 
 // nginxNames are the 138 annotations of ingress-nginx 1.15.1, its last release, without prefix (reference B).

@@ -28,7 +28,6 @@ func proxyRedirect(a *Annotations, d *Draft) {
 func (a *Annotations) urlText(name, usage string) string {
 	d := Declaration{Name: name, Values: "off, or the beginning of a URL", Default: "off", Usage: usage}
 	return read(a, d, "off", func(value string) (string, string) {
-		value = strings.TrimSpace(value)
 		ok := value != "" && len(value) <= maxValue && strings.IndexFunc(value, func(c rune) bool { return c <= ' ' || c > '~' }) < 0
 		return value, unless(ok, `expected "off", or the beginning of a URL, without spaces`)
 	})

@@ -34,7 +34,7 @@ func redirects(a *Annotations, d *Draft) {
 func (a *Annotations) address(name, usage string) *value.URL {
 	d := Declaration{Name: name, Values: "an address, or a path of the same host; variables are allowed", Usage: usage}
 	return read(a, d, nil, func(text string) (*value.URL, string) {
-		u, err := value.ParseURL(strings.TrimSpace(text), value.Relative)
+		u, err := value.ParseURL(text, value.Relative)
 		if err != nil {
 			return nil, "expected an address as in https://example.org/path: " + err.Error()
 		}

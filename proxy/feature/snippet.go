@@ -1,7 +1,7 @@
 package feature
 
 import (
-	"iter"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -41,17 +41,30 @@ var idioms = map[string]string{
 	"error_page":              "custom-http-errors and default-backend answer errors",
 }
 
+// authIdioms are those of auth-snippet that differ: what it sets fields of is not what endpoints get.
+var authIdioms = map[string]string{
+	"proxy_set_header":       askedFields,
+	"more_set_input_headers": askedFields,
+}
+
+const askedFields = "auth-proxy-set-headers sets fields of what the service is asked"
+
+// httpsInstead is for a snippet that sends clients to HTTPS: permanent-redirect in its place would redirect for ever.
+const httpsInstead = "ssl-redirect sends clients to HTTPS where the host has a certificate, and is on unless it is turned off; force-ssl-redirect does so in any case"
+
 // guardingDirectives keep clients out, or may: a route whose snippet has one does not stand open without it. Everything
 // that is run, not read, is among them.
 var guardingDirectives = []string{"allow", "deny", "satisfy", "return", "if", "internal", "valid_referers", "ssl_verify_client"}
 
 var guardingPrefixes = []string{"auth_", "limit_", "secure_link", "access_by_", "rewrite_by_", "content_by_", "modsecurity"}
 
-// snippetGuards reports whether a snippet may have been written to keep clients out. A redirect is no such thing.
+// snippetGuards reports whether a snippet may have been written to keep clients out. A redirect is no such thing, and
+// neither is a condition on which clients are sent to HTTPS.
 func snippetGuards(text string) bool {
-	for words := range directives(text) {
+	all := directives(text)
+	for i, words := range all {
 		switch name := strings.ToLower(words[0]); {
-		case name == "return" && len(words) > 1 && strings.HasPrefix(words[1], "3"):
+		case name == "return" && len(words) > 1 && strings.HasPrefix(words[1], "3"), asksForHTTPS(all[i:]):
 		case slices.Contains(guardingDirectives, name), slices.ContainsFunc(guardingPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }):
 			return true
 		}
@@ -59,28 +72,52 @@ func snippetGuards(text string) bool {
 	return false
 }
 
-// directives yields what may be a directive of a snippet, with what stands behind it: the words up to a semicolon, a brace
-// or the end of the line.
-func directives(text string) iter.Seq[[]string] {
-	return func(yield func([]string) bool) {
-		for piece := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune("\n;{}", r) }) {
-			if words := strings.Fields(piece); len(words) > 0 && !yield(words) {
-				return
-			}
+// directives are what may be the directives of a snippet, each with what stands behind it: the words up to a semicolon, a
+// brace or the end of the line.
+func directives(text string) (all [][]string) {
+	for piece := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune("\n;{}", r) }) {
+		if words := strings.Fields(piece); len(words) > 0 {
+			all = append(all, words)
 		}
 	}
+	return all
 }
 
-// snippetAdvice says what to write instead of a snippet: "" where there is nothing to say.
-func snippetAdvice(text string) string {
+// plainHTTP is a condition on nothing but how the client came.
+var plainHTTP = regexp.MustCompile(`^if \( ?\$(scheme|https|server_port|pass_access_scheme|http_x_forwarded_(proto|scheme|port)|http_x_scheme) [!=~*]+ [^$()]*\)$`)
+
+// asksForHTTPS reports whether the first of some directives is a condition like
+//
+//	if ($scheme = http) { return 301 https://$host$request_uri; }
+//
+// and the second what is done then.
+func asksForHTTPS(all [][]string) bool {
+	if len(all) < 2 || !plainHTTP.MatchString(strings.Join(all[0], " ")) {
+		return false
+	}
+	then := all[1]
+	return len(then) > 2 && strings.HasPrefix(then[2], "https://") && (then[0] == "rewrite" || then[0] == "return" && strings.HasPrefix(then[1], "3"))
+}
+
+// snippetAdvice says what to write instead of the snippet that an annotation holds: "" where there is nothing to say.
+func snippetAdvice(name, text string) string {
 	var advice []string
-	for words := range directives(text) {
-		if instead := idioms[words[0]]; instead != "" && !slices.Contains(advice, words[0]+": "+instead) {
-			advice = append(advice, words[0]+": "+instead)
+	add := func(directive, instead string) {
+		if line := "; " + directive + ": " + instead; instead != "" && !slices.Contains(advice, line) {
+			advice = append(advice, line)
 		}
 	}
-	if len(advice) == 0 {
-		return ""
+	for all := directives(text); len(all) > 0; all = all[1:] {
+		directive := all[0][0]
+		switch instead, differs := authIdioms[directive]; {
+		case asksForHTTPS(all):
+			add(directive, httpsInstead)
+			all = all[1:] // which belongs to it
+		case differs && name == "auth-snippet":
+			add(directive, instead)
+		default:
+			add(directive, idioms[directive])
+		}
 	}
-	return "; " + strings.Join(advice, "; ")
+	return strings.Join(advice, "")
 }

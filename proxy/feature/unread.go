@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"sallyport/spelling"
 )
@@ -22,35 +23,43 @@ func (a *Annotations) reportUnread() {
 			continue
 		}
 		p := Problem{Annotation: key, Value: a.in.Annotations[key]}
-		var meant string
-		p.Reason, p.Message, meant = explain(name)
+		p.Reason, p.Message, p.Denies = explain(name)
 		if strings.Contains(name, "-snippet") {
-			p.Message += snippetAdvice(p.Value)
-			p.Denies = snippetGuards(p.Value)
+			p.Message += snippetAdvice(name, p.Value)
+			p.Denies = p.Denies || snippetGuards(p.Value)
 		}
-		if p.Denies || guards(name) || guards(meant) {
-			p.Denies, p.Message = true, p.Message+closed
+		if p.Denies {
+			p.Message += closed
 		}
 		a.problems = append(a.problems, p)
 	}
 }
 
-// explain says why nothing reads a name, and what to do about it; meant is the name that somebody who made a slip had in
-// mind, "" when there is none near.
-func explain(name string) (why Reason, message, meant string) {
+// explain says why nothing reads a name, and what to do about it; guarding is whether somebody who wrote it believes that
+// it keeps clients out.
+func explain(name string) (why Reason, message string, guarding bool) {
 	switch {
 	case strings.HasSuffix(name, "-snippet"), strings.HasSuffix(name, "-snippets"):
-		return Unsupported, snippetsRefused, ""
+		return Unsupported, snippetsRefused, guards(name)
 	case slices.Contains(nginxNames, name):
-		return Unsupported, "this annotation of ingress-nginx is not supported yet", ""
+		return Unsupported, "this annotation of ingress-nginx is not supported yet", guards(name)
+	case configKeys()[name]:
+		return UnknownName, "it is no annotation, but a key of the ConfigMap", configGuards(name)
 	}
-	if instead := replacement(name); instead != "" {
-		return UnknownName, "ingress-nginx does not know this name; " + instead, ""
+	if r := replacementOf(name); r != nil {
+		return UnknownName, "ingress-nginx ignores this name; " + r.instead, guards(name) && !r.whole
 	}
-	if meant = spelling.Nearest(name, slices.Values(knownNames())); meant != "" {
-		return UnknownName, fmt.Sprintf("no annotation has this name (did you mean %s?)", meant), meant
+	meant := spelling.Nearest(name, slices.Values(knownNames()))
+	if meant == "" {
+		return UnknownName, "no annotation has this name", guards(name)
 	}
-	return UnknownName, "no annotation has this name", ""
+	hint, meansGuard := meant, guards(meant)
+	if !annotationNames()[meant] && !slices.Contains(nginxNames, meant) {
+		hint, meansGuard = meant+", a key of the ConfigMap", configGuards(meant)
+	}
+	// A suggestion may be wrong at no cost; a route that is closed for a name that only looks like a guard's is dark.
+	meansGuard = meansGuard && spelling.Slips(name, meant) <= 3
+	return UnknownName, fmt.Sprintf("no annotation has this name (did you mean %s?)", hint), guards(name) || meansGuard
 }
 
 // nameOf cuts our prefixes off an annotation's full name.
@@ -63,21 +72,11 @@ func nameOf(key string) (name string, ok bool) {
 	return "", false
 }
 
-// knownNames are those that somebody may have had in mind.
-func knownNames() []string {
-	return slices.Compact(slices.Sorted(func(yield func(string) bool) {
-		for _, name := range nginxNames {
-			if !yield(name) {
-				return
-			}
-		}
-		for name := range annotationNames() {
-			if !yield(name) {
-				return
-			}
-		}
-	}))
-}
+// knownNames are those that somebody may have had in mind: of annotations, and behind them of keys.
+var knownNames = sync.OnceValue(func() []string {
+	names := slices.Concat(nginxNames, slices.Sorted(maps.Keys(annotationNames())))
+	return append(names, slices.Sorted(maps.Keys(configKeys()))...)
+})
 
 // closed ends the message of a problem that denies.
 const closed = "; it is to guard the routes of this Ingress, so they answer 503 rather than stand open"
@@ -88,7 +87,7 @@ const closedByConfig = "; it is to guard routes, so those that depend on it answ
 // guardFamilies begin the names of annotations that keep clients out, and those that somebody might write for one.
 var guardFamilies = []string{
 	"auth-", "allowlist-", "whitelist-", "denylist-", "blacklist-", "blocklist-",
-	"limit-", "rate-limit", "global-rate-limit",
+	"limit-",
 }
 
 // configGuards reports whether a key of the ConfigMap keeps clients out of every route that depends on it.
@@ -110,8 +109,9 @@ func (a *Annotations) reportUnreadKeys() {
 		if slices.ContainsFunc(a.declared, func(d Declaration) bool { return d.Key && d.Name == key }) {
 			continue
 		}
-		why, message := a.explainKey(key)
-		if message == "" || a.in.Config.values[key] == "" {
+		value := strings.TrimSpace(a.in.Config.values[key])
+		why, message := a.explainKey(key, value)
+		if message == "" || value == "" {
 			continue
 		}
 		p := Problem{Annotation: key, Value: a.in.Config.values[key], Config: true, Reason: why, Message: message}

@@ -19,7 +19,7 @@ const maxValue = 64 << 10
 // Bool reads a switch. It takes what ingress-nginx takes: the words of strconv.ParseBool, without spaces around.
 func (a *Annotations) Bool(name string, usual bool, usage string) bool {
 	d := Declaration{Name: name, Values: "true or false", Default: strconv.FormatBool(usual), Usage: usage}
-	return read(a, d, usual, func(value string) (bool, string) {
+	return readExactly(a, d, usual, func(value string) (bool, string) {
 		v, err := strconv.ParseBool(value)
 		return v, unless(err == nil, `expected "true" or "false"`)
 	})
@@ -44,7 +44,7 @@ func (a *Annotations) IntBetween(name string, usual, least, most int, usage stri
 	if a.collect {
 		d.Values = intValues(least, most)
 	}
-	return read(a, d, usual, func(value string) (int, string) {
+	return readExactly(a, d, usual, func(value string) (int, string) {
 		v, err := strconv.Atoi(value)
 		if err == nil && v >= least && v <= most {
 			return v, ""
@@ -68,7 +68,7 @@ func intValues(least, most int) string {
 func (a *Annotations) Seconds(name string, usual time.Duration, usage string) time.Duration {
 	const most = 365 * 24 * time.Hour
 	d := Declaration{Name: name, Values: "a whole number of seconds", Default: strconv.Itoa(int(usual / time.Second)), Usage: usage}
-	return read(a, d, usual, func(value string) (time.Duration, string) {
+	return readExactly(a, d, usual, func(value string) (time.Duration, string) {
 		v, err := strconv.Atoi(value)
 		if err == nil && v >= 0 && v <= int(most/time.Second) {
 			return time.Duration(v) * time.Second, ""
@@ -91,7 +91,7 @@ func (a *Annotations) Size(name string, usual int64, usage string) int64 {
 }
 
 func parseSize(value string) (int64, bool) {
-	value = strings.ToLower(strings.TrimSpace(value))
+	value = strings.ToLower(value)
 	shift := 0
 	if value != "" {
 		switch value[len(value)-1] {
@@ -126,7 +126,6 @@ func sizeText(n int64) string {
 func (a *Annotations) String(name, usual, usage string) string {
 	d := Declaration{Name: name, Values: "text", Default: usual, Usage: usage}
 	return read(a, d, usual, func(value string) (string, string) {
-		value = strings.TrimSpace(value)
 		return value, oneLine(value)
 	})
 }
@@ -152,7 +151,7 @@ func (a *Annotations) Word(name, usual string, words []string, usage string) str
 	}
 	return read(a, d, usual, func(value string) (string, string) {
 		for _, word := range words {
-			if strings.EqualFold(strings.TrimSpace(value), word) {
+			if strings.EqualFold(value, word) {
 				return word, ""
 			}
 		}

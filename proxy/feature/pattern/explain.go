@@ -28,7 +28,8 @@ type Error struct {
 	Advice    string // what to write instead; empty: nothing is known
 
 	expr    string
-	mistake bool // in any language
+	text    string // the advice where the pattern is of no path; empty: Advice
+	mistake bool   // in any language
 }
 
 func (e *Error) Error() string {
@@ -48,47 +49,54 @@ func (e *Error) Error() string {
 
 const backReference = "back-reference"
 
-// A construct is one of PCRE that RE2 has not.
-type construct struct{ begins, name, advice string }
+// A construct is one of PCRE that RE2 has not. In text is the advice where the pattern is of a text, as of a field, which
+// has no backend, rewrite or start; empty: it is the same.
+type construct struct{ begins, name, advice, text string }
+
+const (
+	longerPath = "write a longer path for what is left out, with a backend of its own: the longer path wins"
+	// In a text nothing can be taken away from what another pattern takes.
+	whatMatches = "write what is to match instead, in as many patterns as it needs: nothing can be left out of what one matches"
+)
 
 // groups are those that begin with a parenthesis. The first that fits counts.
 var groups = []construct{
-	{"(?=", "lookahead", "write what has to follow into the pattern itself, in a group of its own where the rest is captured"},
-	{"(?!", "negative lookahead", "write a longer path for what is left out, with a backend of its own: the longer path wins"},
-	{"(?<=", "lookbehind", "write what has to stand before into the pattern itself, in a group of its own where the rest is captured"},
-	{"(?<!", "negative lookbehind", "write a longer path for what is left out, with a backend of its own: the longer path wins"},
-	{"(?>", "atomic group", "write (?:...): nothing is tried twice here, so there is no need to forbid it"},
-	{"(?|", "branch reset", "give each branch a path and a rewrite-target of its own"},
-	{"(?(", "condition", "write one path for each case"},
-	{"(?#", "comment", "leave it out"},
-	{"(?'", "named group", "write (?<name>...)"},
-	{"(?P=", backReference, "write out what may be repeated, as in (?:aa|bb)"},
-	{"(?P>", "recursion", "write out as many levels as there are"},
-	{"(?R", "recursion", "write out as many levels as there are"},
-	{"(?&", "recursion", "write out as many levels as there are"},
-	{"(?C", "callout", "leave it out"},
-	{"(*", "verb", "leave it out: nothing is tried twice here"},
+	{"(?=", "lookahead", "write what has to follow into the pattern itself, in a group of its own where the rest is captured", ""},
+	{"(?!", "negative lookahead", longerPath, whatMatches},
+	{"(?<=", "lookbehind", "write what has to stand before into the pattern itself, in a group of its own where the rest is captured", ""},
+	{"(?<!", "negative lookbehind", longerPath, whatMatches},
+	{"(?>", "atomic group", "write (?:...): nothing is tried twice here, so there is no need to forbid it", ""},
+	{"(?|", "branch reset", "give each branch a path and a rewrite-target of its own", "write (?:...)"},
+	{"(?(", "condition", "write one path for each case", "write one pattern for each case"},
+	{"(?#", "comment", "leave it out", ""},
+	{"(?'", "named group", "write (?<name>...)", ""},
+	{"(?P=", backReference, "write out what may be repeated, as in (?:aa|bb)", ""},
+	{"(?P>", "recursion", "write out as many levels as there are", ""},
+	{"(?R", "recursion", "write out as many levels as there are", ""},
+	{"(?&", "recursion", "write out as many levels as there are", ""},
+	{"(?C", "callout", "leave it out", ""},
+	{"(*", "verb", "leave it out: nothing is tried twice here", ""},
 }
 
 // escapes are those that begin with a backslash.
 var escapes = []construct{
-	{`\K`, "reset of the match", "put what is kept into a group, and write $1 where it is wanted"},
-	{`\G`, "anchor", "leave it out: a pattern begins at the start of the path"},
-	{`\Z`, "anchor", `write $`},
-	{`\h`, "class", `write [ \t]`},
-	{`\H`, "class", `write [^ \t]`},
-	{`\R`, "class", `write [\r\n]`},
-	{`\N`, "class", "write a dot"},
-	{`\X`, "class", "write a dot"},
-	{`\C`, "class", "write a dot"},
-	{`\V`, "class", `write [^\r\n]`},
-	{`\g`, backReference, "write out what may be repeated, as in (?:aa|bb)"},
-	{`\k`, backReference, "write out what may be repeated, as in (?:aa|bb)"},
-	{`\e`, "escape", `write \x1b`},
-	{`\c`, "escape", `write it as \x and two hexadecimal digits`},
-	{`\o`, "escape", `write it as \x and two hexadecimal digits`},
-	{`\u`, "escape", `write it as \x{...}`},
-	{`\E`, "end of a quotation", `there is no \Q before it`},
+	{`\K`, "reset of the match", "put what is kept into a group, and write $1 where it is wanted", "leave it out: nothing is made of what matched"},
+	{`\G`, "anchor", "leave it out: a pattern begins at the start of the path", "write ^"},
+	{`\Z`, "anchor", `write $`, ""},
+	{`\h`, "class", `write [ \t]`, ""},
+	{`\H`, "class", `write [^ \t]`, ""},
+	{`\R`, "class", `write [\r\n]`, ""},
+	{`\N`, "class", "write a dot", ""},
+	{`\X`, "class", "write a dot", ""},
+	{`\C`, "class", "write a dot", ""},
+	{`\V`, "class", `write [^\r\n]`, ""},
+	{`\g`, backReference, "write out what may be repeated, as in (?:aa|bb)", ""},
+	{`\k`, backReference, "write out what may be repeated, as in (?:aa|bb)", ""},
+	{`\e`, "escape", `write \x1b`, ""},
+	{`\c`, "escape", `write it as \x and two hexadecimal digits`, ""},
+	{`\o`, "escape", `write it as \x and two hexadecimal digits`, ""},
+	{`\u`, "escape", `write it as \x{...}`, ""},
+	{`\E`, "end of a quotation", `there is no \Q before it`, ""},
 }
 
 // explain says why package syntax refused a pattern.
@@ -209,7 +217,7 @@ func leadingDigits(s string) string {
 func (s *scanner) find(among []construct, rest string) *Error {
 	for _, c := range among {
 		if strings.HasPrefix(rest, c.begins) {
-			return &Error{Construct: c.name, At: s.at, Advice: c.advice}
+			return &Error{Construct: c.name, At: s.at, Advice: c.advice, text: c.text}
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@
 package pattern
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
@@ -62,6 +63,17 @@ func Diagnose(expr string) error {
 		}
 	}
 	return nil
+}
+
+// DiagnoseText is Diagnose for an expression of a text that is no path, such as a host name or the value of a field: what it
+// says to write instead makes sense there.
+func DiagnoseText(expr string) error {
+	err := Diagnose(expr)
+	var e *Error
+	if errors.As(err, &e) && e.text != "" {
+		e.Advice = e.text
+	}
+	return err
 }
 
 // overhead is the instructions that the anchor and the end take, of every pattern.

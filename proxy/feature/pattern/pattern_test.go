@@ -96,6 +96,34 @@ func TestDiagnoseSaysWhere(t *testing.T) {
 	}
 }
 
+func TestDiagnoseTextKnowsNoPaths(t *testing.T) {
+	for expr, want := range map[string]string{
+		`(?!bot)`:       "write what is to match instead",
+		`.*(?<!bot)$`:   "write what is to match instead",
+		`(?|(a)|(b))`:   "write (?:...)",
+		`(a)?(?(1)b|c)`: "one pattern for each case",
+		`a\Kb`:          "leave it out",
+		`\Ga`:           "write ^",
+		`(?=a)`:         "into the pattern itself",
+		`(a)\1`:         "write out",
+	} {
+		err := DiagnoseText(expr)
+		var e *Error
+		if !errors.As(err, &e) || !strings.Contains(e.Advice, want) {
+			t.Errorf("DiagnoseText(%q) = %v, want the advice %q", expr, err, want)
+			continue
+		}
+		for _, word := range []string{"path", "backend", "$1"} {
+			if strings.Contains(e.Advice, word) {
+				t.Errorf("DiagnoseText(%q) = %v, which speaks of a %s", expr, err, word)
+			}
+		}
+	}
+	if err := DiagnoseText(`^bot[0-9]+$`); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDiagnoseTakesWhatPeopleWrite(t *testing.T) {
 	for _, expr := range []string{
 		``, `/`, `/*`, `/.*`, `/api(/|$)(.*)`, `/(.*)`, `^/api/v[0-9]+/`, `/foo\/bar`, `/a\.b\-c`, `/[^/]+/x`, `(?i)/x`, `(?-i)/x`,
