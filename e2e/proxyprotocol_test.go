@@ -81,11 +81,14 @@ func proxyHeader(source, destination string) proxyprotocol.Header {
 	return proxyprotocol.Header{Source: netip.MustParseAddrPort(source), Destination: netip.MustParseAddrPort(destination)}
 }
 
+// noConfig is the controller's ConfigMap with nothing to say.
+const noConfig = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\n"
+
 // TestPROXYProtocol turns PROXY headers on and off while the product serves, and is asked over connections that begin in
 // every way (golden rows 26 and 50 of the reference among them).
 func TestPROXYProtocol(t *testing.T) {
 	web := e2e.Echo(t, "127.0.0.1:0", "web")
-	folder := e2e.Folder(t, map[string]string{"app.yaml": ingress("app", "h.test", "/", "web")})
+	folder := e2e.Folder(t, map[string]string{"app.yaml": ingress("app", "h.test", "/", "web"), "config.yaml": noConfig})
 	p := e2e.Start(t, folder, "--map=default/web="+web.Addr, "--configmap=default/config")
 	_, port, _ := net.SplitHostPort(p.HTTP)
 	config := filepath.Join(folder, "config.yaml")

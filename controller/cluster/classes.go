@@ -24,8 +24,9 @@ import (
 //
 // They are asked for again all the while, less and less often, but twice a minute at least.
 type classes struct {
-	refused atomic.Bool               // the API server said that they are not for us
-	synced  toolscache.InformerSynced // they have been read
+	refused atomic.Bool                 // the API server said that they are not for us
+	synced  toolscache.InformerSynced   // they have been read
+	others  []toolscache.InformerSynced // of the other kinds
 	hidden  map[controller.Ref]client.Object
 }
 
@@ -35,11 +36,18 @@ const classAnnotation = "kubernetes.io/ingress.class"
 // answered says whether it is known what the classes are, if only that we may not read them.
 func (c *classes) answered() bool { return c.synced() || c.refused.Load() }
 
-// failed notes that the classes may not be read, if that is what an error says.
+// failed notes that the classes may not be read, if that is what an error says. An API server that has just started forbids
+// everything until it has read who may do what: its word counts once something else could be read.
 func (c *classes) failed(r *toolscache.Reflector, err error) {
-	if apierrors.IsForbidden(err) && strings.HasSuffix(r.TypeDescription(), ".IngressClass") {
-		c.refused.Store(true)
+	if !apierrors.IsForbidden(err) || !strings.HasSuffix(r.TypeDescription(), ".IngressClass") {
+		return
 	}
+	for _, synced := range c.others {
+		if !synced() {
+			return
+		}
+	}
+	c.refused.Store(true)
 }
 
 // filter hides what the snapshot is not to show of Ingresses, and shows it once the classes are there.

@@ -35,6 +35,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -195,7 +196,6 @@ func (s *Source) Synced() bool { return s.synced.Load() }
 // Run reads until ctx ends, which makes it return nil. It calls changed with the snapshot after every burst of changes,
 // and first when everything has been read. The snapshot may be used until changed returns.
 func (s *Source) Run(ctx context.Context, changed func(*controller.Snapshot)) error {
-	var complete []toolscache.InformerSynced
 	for _, object := range s.kinds {
 		informer, err := s.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 		if err != nil {
@@ -207,11 +207,11 @@ func (s *Source) Run(ctx context.Context, changed func(*controller.Snapshot)) er
 		}
 		if _, are := object.(*networkingv1.IngressClass); are {
 			s.classes.synced = registration.HasSynced
-			complete = append(complete, s.classes.answered)
 			continue
 		}
-		complete = append(complete, registration.HasSynced)
+		s.classes.others = append(s.classes.others, registration.HasSynced)
 	}
+	complete := append(slices.Clone(s.classes.others), s.classes.answered)
 	ctx, stop := context.WithCancel(ctx)
 	var feed sync.WaitGroup
 	feed.Go(func() {
