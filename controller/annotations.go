@@ -18,6 +18,8 @@ func severityOf(p feature.Problem) (Severity, string) {
 		severity, reason = Warning, ReasonUnknownAnnotation
 	case feature.Unsupported:
 		severity, reason = Warning, ReasonUnsupportedAnnotation
+	case feature.Inert:
+		severity, reason = Warning, ReasonIgnoredAnnotation
 	case feature.MissingSecret:
 		reason = ReasonSecretNotFound
 	case feature.MissingConfigMap:

@@ -41,6 +41,8 @@ type Exchange struct {
 	// ServerField has the Server field of endpoints passed on.
 	ServerField bool
 
+	// NoLog keeps the exchange out of the access log.
+	NoLog bool
 	// Everywhere has a word on the header of every answer of the process, before the hooks of the route. Nil: nobody has.
 	Everywhere HeaderHook
 

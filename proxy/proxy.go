@@ -275,7 +275,7 @@ func (v *visit) tell(s *Server, r *http.Request) {
 	if observer != nil {
 		observer.Observe(e)
 	}
-	if s.AccessLog != nil && (e.Info == nil || !e.Info.NoLog) {
+	if s.AccessLog != nil && !e.NoLog && (e.Info == nil || !e.Info.NoLog) {
 		s.AccessLog.Log(r, e)
 	}
 }

@@ -119,6 +119,7 @@ const (
 	MissingSecret                  // the Secret it names does not exist
 	MissingConfigMap               // the ConfigMap it names does not exist
 	MissingService                 // the Service it names does not exist
+	Inert                          // the annotation does nothing without another
 )
 
 // Section begins the declarations of a feature. Without it they stand at the end of the page.

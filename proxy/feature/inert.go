@@ -39,6 +39,8 @@ func (a *Annotations) reportInert(d *Draft) {
 func (a *Annotations) remarkInert(name, message string) {
 	key, _, _ := a.find(name)
 	if !slices.ContainsFunc(a.problems, func(p Problem) bool { return p.Annotation == key }) {
-		a.remark(name, message)
+		if key, value, ok := a.find(name); ok {
+			a.problems = append(a.problems, Problem{Annotation: key, Value: value, Reason: Inert, Message: shown(value) + ": " + message})
+		}
 	}
 }

@@ -116,8 +116,18 @@ the default. It is read live.
 	}
 	for _, name := range nginxNames {
 		if !declared[name] {
-			fmt.Fprintf(&b, "- `%s`%s\n", name, map[bool]string{true: ": never read, see above", false: ""}[strings.HasSuffix(name, "-snippet")])
+			fmt.Fprintf(&b, "- `%s`%s\n", name, map[bool]string{true: ": never read, see below", false: ""}[strings.HasSuffix(name, "-snippet")])
 		}
+	}
+	b.WriteString("\n## Snippets\n\nNo annotation or key with `-snippet` in its name is read: " + snippetsRefused + ". What is told of one names the " +
+		"annotation that does the same, where its text sets or removes a header, returns a redirect or is another of the harmless idioms. Where it keeps clients out, " +
+		"as with `deny` or `auth_basic`, the routes answer 503.\n\n## Keys of the ConfigMap that are not supported yet\n\nThey are told when they are met.\n\n")
+	for _, key := range slices.Sorted(slices.Values(laterKeys)) {
+		fmt.Fprintf(&b, "- `%s`\n", key)
+	}
+	b.WriteString("\n## Keys that mean nothing here\n\nThey tune nginx itself and are taken in silence.\n\n")
+	for _, key := range slices.Sorted(slices.Values(idleKeys)) {
+		fmt.Fprintf(&b, "- `%s`\n", key)
 	}
 	b.WriteString("\n## Names that do not exist\n\nPeople write them all the same. What to do instead:\n\n| Name begins with | Instead |\n|---|---|\n")
 	for _, r := range replacements {

@@ -43,6 +43,9 @@ func (a *Annotations) replacement(name, usage string) textReplacement {
 			return textReplacement{}, "regular expressions are not supported here"
 		}
 		for _, word := range words {
+			if strings.Contains(word, "$") {
+				return textReplacement{}, shown(word) + ": there are no variables here"
+			}
 			if !isAttribute(word) {
 				return textReplacement{}, shown(word) + " cannot stand in a cookie"
 			}

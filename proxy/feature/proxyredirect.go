@@ -29,6 +29,9 @@ func (a *Annotations) urlText(name, usage string) string {
 	d := Declaration{Name: name, Values: "off, or the beginning of a URL", Default: "off", Usage: usage}
 	return read(a, d, "off", func(value string) (string, string) {
 		ok := value != "" && len(value) <= maxValue && strings.IndexFunc(value, func(c rune) bool { return c <= ' ' || c > '~' }) < 0
+		if ok && strings.Contains(value, "$") {
+			return value, `expected "off", or the beginning of a URL: there are no variables here`
+		}
 		return value, unless(ok, `expected "off", or the beginning of a URL, without spaces`)
 	})
 }

@@ -49,6 +49,7 @@ func TestRedirectRulesThatAreRefused(t *testing.T) {
 		problems    int
 	}{
 		{map[string]string{"proxy-redirect-from": "/in"}, 1},
+		{map[string]string{"proxy-redirect-from": "http://in.test/", "proxy-redirect-to": "$scheme://$host/"}, 1},
 		{map[string]string{"proxy-redirect-from": "/in", "proxy-redirect-to": "a b"}, 1},
 		{map[string]string{"proxy-redirect-from": "", "proxy-redirect-to": "/x"}, 1},
 		{map[string]string{"proxy-redirect-from": "/in", "proxy-redirect-to": "/x\r\nSet-Cookie: a=b"}, 1},

@@ -92,7 +92,8 @@ var guardFamilies = []string{
 
 // configGuards reports whether a key of the ConfigMap keeps clients out of every route that depends on it.
 func configGuards(key string) bool {
-	return strings.HasSuffix(key, "list-source-range") || strings.HasPrefix(key, "block-") || strings.HasPrefix(key, "global-auth-")
+	return strings.HasSuffix(key, "list-source-range") || strings.HasPrefix(key, "block-") || strings.HasPrefix(key, "global-auth-") ||
+		key == "annotation-value-word-blocklist"
 }
 
 // guards reports whether an annotation, by its name, keeps clients out: without it the route would stand open. It need not
