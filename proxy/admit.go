@@ -2,8 +2,11 @@ package proxy
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+
+	"sallyport/proxy/http1"
 )
 
 // admit decides whether a request is one that every party on its way reads alike, and sets Host, Path and Target of the
@@ -20,6 +23,9 @@ func admit(e *Exchange, r *http.Request) (status int, reason Reason) {
 	}
 	if r.ProtoMajor > 1 && !soundStream(r) {
 		return http.StatusBadRequest, BadRequest
+	}
+	if status := checkUpgrade(r); status != 0 {
+		return status, BadRequest
 	}
 	var ok bool
 	switch {
@@ -79,6 +85,27 @@ func isToken(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
 }
 
+// checkUpgrade returns the status to refuse a WebSocket handshake with that is none, or 0. The bytes behind one are another
+// protocol's or the next request's, and everybody on the way must agree which: it is a GET without a body (RFC 6455 section
+// 4.1), of the one version there is.
+func checkUpgrade(r *http.Request) int {
+	upgrade := r.Header["Upgrade"]
+	if len(upgrade) == 0 || r.ProtoMajor != 1 || r.ProtoMinor == 0 || len(upgrade) != 1 || !strings.EqualFold(upgrade[0], "websocket") {
+		return 0 // what is no WebSocket's is not passed on
+	}
+	asked := slices.ContainsFunc(r.Header["Connection"], func(line string) bool { return http1.HasToken(line, "upgrade") })
+	switch {
+	case !asked:
+		return 0
+	case r.Method != http.MethodGet || r.ContentLength != 0:
+		return http.StatusBadRequest
+	}
+	if version, ok := r.Header["Sec-Websocket-Version"]; ok && (len(version) != 1 || version[0] != "13") {
+		return http.StatusUpgradeRequired
+	}
+	return 0
+}
+
 // soundStream checks what net/http leaves open in a request of HTTP/2 (RFC 9113): whether Host names another host than
 // :authority (section 8.3.1), whether Content-Length is the one that the frames bear out (section 8.1.1), and whether
 // :path is a path (section 8.3.1). Whoever writes such a request as HTTP/1 lets two parties read two requests.
@@ -102,7 +129,8 @@ func soundStream(r *http.Request) bool {
 }
 
 // originForm returns the target as path and query, or "*". An absolute target (RFC 9112 section 3.2.2) must be of the
-// connection's own scheme, or a client could claim HTTPS over plain HTTP, and must not hold credentials.
+// connection's own scheme, or a client could claim HTTPS over plain HTTP, must not hold credentials, and must name the host
+// that Host names.
 func originForm(e *Exchange, r *http.Request) (raw string, ok bool) {
 	raw = r.RequestURI
 	if raw == "" || raw[0] == '/' || raw == "*" {
@@ -112,11 +140,15 @@ func originForm(e *Exchange, r *http.Request) (raw string, ok bool) {
 	if !ok || !strings.EqualFold(scheme, e.Scheme) || r.URL.User != nil || r.URL.Opaque != "" {
 		return "", false
 	}
-	if slash := strings.IndexAny(rest, "/?"); slash < 0 {
-		return "/", true
-	} else if rest[slash] == '?' {
-		return "/" + rest[slash:], true
-	} else {
-		return rest[slash:], true
+	authority, path := rest, "/"
+	if slash := strings.IndexAny(rest, "/?"); slash >= 0 {
+		authority, path = rest[:slash], rest[slash:]
 	}
+	if host, ok := NormalHost(authority); !ok || host != e.Host && r.Host != "" {
+		return "", false
+	}
+	if path[0] == '?' {
+		path = "/" + path
+	}
+	return path, true
 }

@@ -183,6 +183,9 @@ func (s *Server) answer(v *visit, r *http.Request) {
 	w, e := &v.response, &v.exchange
 	s.identify(v, r)
 	if status, reason := admit(e, r); reason != "" {
+		if status == http.StatusUpgradeRequired {
+			w.Header().Set("Sec-Websocket-Version", "13")
+		}
 		if !e.multiplexed {
 			w.Header().Set("Connection", "close") // what follows on the connection may be part of the same mischief
 		}
