@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"proxy/proxyprotocol": {},
 	"proxy":               {"router", "proxy/http1", "proxy/proxyprotocol"},
 	"proxy/upstream":      {"proxy", "router", "proxy/http1"},
-	"proxy/feature":       {"router", "proxy", "proxy/upstream", "proxy/feature/htpasswd", "proxy/feature/limiter", "proxy/feature/pattern", "proxy/feature/value", "spelling"},
+	"proxy/feature":       {"router", "proxy", "proxy/http1", "proxy/upstream", "proxy/feature/htpasswd", "proxy/feature/limiter", "proxy/feature/pattern", "proxy/feature/value", "spelling"},
 	"proxy/feature/value": {"proxy", "spelling"},
 
 	"proxy/feature/htpasswd": {},

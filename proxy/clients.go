@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/gaissmai/bart"
+
+	"sallyport/proxy/http1"
 )
 
 // Clients is what the front believes of clients, and how it passes their requests on: what may change while it serves. The
@@ -30,6 +32,9 @@ type Clients struct {
 	// ProxyTimeout is the time a connection has to send its PROXY header. Zero: 5 s.
 	ProxyTimeout time.Duration
 
+	// Patience is how long clients of HTTP/1 may take, and how long their connections stay; the gap is that of HTTP/2 too.
+	Patience http1.Patience
+
 	// OriginalURI tells endpoints the target in X-Original-Uri.
 	OriginalURI bool
 	// NoID leaves requests that come without an id without one, as endpoints see them. The log has one all the same.
@@ -54,6 +59,7 @@ func (c *Clients) proxyTimeout() time.Duration {
 func (s *Server) SetClients(c *Clients) {
 	if now := s.belief.Load(); now == nil || now.from != c {
 		s.belief.Store(newBelief(c, s.Trusted))
+		s.life.setPatience(s.patience())
 	}
 }
 

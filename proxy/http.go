@@ -68,15 +68,23 @@ func ended(err error) error {
 }
 
 func (s *Server) newHTTP1(d *door) *http1.Server {
-	return &http1.Server{
-		Handler:     d,
-		ConnState:   s.life.count,
-		HeadTimeout: headTimeout,
-		IdleTimeout: idleTimeout,
-		GapTimeout:  s.bodyTimeout(),
-		Limit:       http1.Limit{Bytes: maxHead, Fields: maxFields},
-		Refuse:      d.refuse,
+	server := &http1.Server{
+		Handler:   d,
+		ConnState: s.life.count,
+		Limit:     http1.Limit{Bytes: maxHead, Fields: maxFields},
+		Refuse:    d.refuse,
 	}
+	server.SetPatience(s.patience())
+	return server
+}
+
+// patience is how long clients of HTTP/1 may take.
+func (s *Server) patience() http1.Patience {
+	p := s.believed().Patience
+	if p.Gap == 0 {
+		p.Gap = s.BodyTimeout
+	}
+	return p
 }
 
 func (s *Server) newHTTP2(handler http.Handler) *http.Server {

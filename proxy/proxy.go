@@ -291,6 +291,9 @@ func (s *Server) log() *slog.Logger {
 }
 
 func (s *Server) bodyTimeout() time.Duration {
+	if gap := s.believed().Patience.Gap; gap != 0 {
+		return gap
+	}
 	if s.BodyTimeout != 0 {
 		return s.BodyTimeout
 	}

@@ -83,6 +83,9 @@ func (s *secure) Shutdown(ctx context.Context) error {
 	return err
 }
 
+// SetPatience is about HTTP/1: that of HTTP/2 stands when its server begins.
+func (s *secure) SetPatience(p http1.Patience) { s.one.SetPatience(p) }
+
 func (s *secure) Close() error {
 	s.two.Close()
 	return s.one.Close()

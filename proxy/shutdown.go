@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sallyport/proxy/http1"
 )
 
 // How a process leaves without losing a request, in this order:
@@ -36,6 +38,7 @@ type life struct {
 type engine interface {
 	Shutdown(context.Context) error // waits for the requests in flight; the listeners are closed
 	Close() error
+	SetPatience(http1.Patience)
 }
 
 // Drain makes every answer from now on close its connection, so that clients look for another one while connections
@@ -100,6 +103,15 @@ func (l *life) begin(server engine, listener net.Listener) bool {
 		l.open.Add(1)
 	}
 	return !l.ended
+}
+
+// setPatience tells the servers how long clients may take.
+func (l *life) setPatience(p http1.Patience) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, server := range l.servers {
+		server.SetPatience(p)
+	}
 }
 
 // stop is called when a server takes no more connections from its listener.

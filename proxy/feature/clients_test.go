@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sallyport/proxy"
+	"sallyport/proxy/http1"
 )
 
 func TestTheConfigMapSaysWhatIsBelievedOfClients(t *testing.T) {
@@ -23,6 +24,8 @@ func TestTheConfigMapSaysWhatIsBelievedOfClients(t *testing.T) {
 		{map[string]string{"proxy-real-ip-cidr": ""}, proxy.Clients{}},
 		{map[string]string{"compute-full-forwarded-for": "true"}, proxy.Clients{FullForwardedFor: true}},
 		{map[string]string{"use-proxy-protocol": "true", "proxy-protocol-header-timeout": "1500ms"}, proxy.Clients{ProxyProtocol: true, ProxyTimeout: 1500 * time.Millisecond}},
+		{map[string]string{"client-header-timeout": "5", "client-body-timeout": "6", "keep-alive": "7", "keep-alive-requests": "8"},
+			proxy.Clients{Patience: http1.Patience{Head: 5 * time.Second, Gap: 6 * time.Second, Idle: 7 * time.Second, Requests: 8}}},
 		{map[string]string{"proxy-add-original-uri-header": "true"}, proxy.Clients{OriginalURI: true}},
 		{map[string]string{"generate-request-id": "false"}, proxy.Clients{NoID: true}},
 		{map[string]string{"enable-underscores-in-headers": "true"}, proxy.Clients{Underscores: true}},
@@ -35,6 +38,9 @@ func TestTheConfigMapSaysWhatIsBelievedOfClients(t *testing.T) {
 		}
 		if c.want.ProxyTimeout == 0 {
 			c.want.ProxyTimeout = 5 * time.Second
+		}
+		if c.want.Patience == (http1.Patience{}) {
+			c.want.Patience = http1.Patience{Head: 10 * time.Second, Gap: time.Minute, Idle: 75 * time.Second}
 		}
 		config, problems := NewConfig(c.keys, Input{})
 		if got := config.Clients(); !reflect.DeepEqual(*got, c.want) || len(problems) > 0 {

@@ -25,20 +25,8 @@ import (
 type Server struct {
 	Handler http.Handler
 
-	// HeadTimeout is the time for a whole head, from its first byte. Zero: 10 s.
-	HeadTimeout time.Duration
-	// IdleTimeout is the time between two requests. Zero: 75 s.
-	IdleTimeout time.Duration
-	// GapTimeout is the time between two signs of life: reads of a body, writes that the client takes. Zero: 60 s.
-	GapTimeout time.Duration
-	// BodyRate is the bytes a second, on average, with which a body of a known length must come once it has taken ten
-	// seconds. Zero: 64. Negative: however slowly. A chunked body may be a stream, which may be quiet.
-	BodyRate int
-
 	// Limit is what a head may cost. Zero: 64 KiB and 100 fields.
 	Limit Limit
-	// MaxRequests is how many requests a connection may bring. Zero: any number.
-	MaxRequests int
 	// MaxConns bounds the connections at a time, MaxConnsPerAddr those of one client address. One too many is closed at
 	// once. Zero: no bound.
 	MaxConns        int
@@ -60,9 +48,35 @@ type Server struct {
 	closed   bool               // guarded by mu
 	quiet    chan struct{}      // guarded by mu; closed when the last connection ended; nil: nobody waits
 
+	patience atomic.Pointer[Patience] // nil: the zero one
 	draining atomic.Bool
 	clock    atomic.Int64 // of the watch: milliseconds since begin
 	date     atomic.Pointer[string]
+}
+
+// Patience is how long a client may take, and how long it may stay. Zero means what is usual.
+type Patience struct {
+	Head time.Duration // for a whole head, from its first byte, and until the first byte of a connection; usually 10 s
+	Idle time.Duration // between two requests; usually 75 s
+	Gap  time.Duration // between two signs of life: reads of a body, writes that the client takes; usually 60 s
+
+	// BodyRate is the bytes a second, on average, with which a body of a known length must come once it has taken ten
+	// seconds; usually 64. Negative: however slowly. A chunked body may be a stream, which may be quiet.
+	BodyRate int
+	// Requests is how many requests a connection may bring. Zero: any number.
+	Requests int
+}
+
+// SetPatience makes p what holds from now on, for connections that are open too.
+func (s *Server) SetPatience(p Patience) { s.patience.Store(&p) }
+
+var usualPatience Patience
+
+func (s *Server) patient() *Patience {
+	if p := s.patience.Load(); p != nil {
+		return p
+	}
+	return &usualPatience
 }
 
 // ErrServerClosed is what Serve returns after Close or Shutdown.
@@ -240,15 +254,15 @@ func addrOf(c net.Conn) netip.Addr {
 	return netip.Addr{}
 }
 
-func (s *Server) headTimeout() time.Duration { return usual(s.HeadTimeout, 10*time.Second) }
-func (s *Server) idleTimeout() time.Duration { return usual(s.IdleTimeout, 75*time.Second) }
-func (s *Server) gapTimeout() time.Duration  { return usual(s.GapTimeout, 60*time.Second) }
+func (s *Server) headTimeout() time.Duration { return usual(s.patient().Head, 10*time.Second) }
+func (s *Server) idleTimeout() time.Duration { return usual(s.patient().Idle, 75*time.Second) }
+func (s *Server) gapTimeout() time.Duration  { return usual(s.patient().Gap, 60*time.Second) }
 
 func (s *Server) bodyRate() int64 {
-	if s.BodyRate == 0 {
-		return 64
+	if rate := s.patient().BodyRate; rate != 0 {
+		return int64(rate)
 	}
-	return int64(s.BodyRate)
+	return 64
 }
 
 func (s *Server) limit() Limit {

@@ -206,6 +206,12 @@ func (c *conn) handle() (keep bool) {
 	return c.res.finish()
 }
 
+// lastRequest reports whether the connection has brought as many requests as it may.
+func (c *conn) lastRequest() bool {
+	most := c.server.patient().Requests
+	return most > 0 && c.served >= most
+}
+
 // unread reports whether the rest of the body may be more than settle reads away, or is not to be read: it broke, or was
 // not asked for. A client that is told so does not send another request behind it.
 func (c *conn) unread() bool {

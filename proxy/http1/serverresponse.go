@@ -70,7 +70,7 @@ func (w *response) begin(c *conn) {
 	w.c, w.header, w.names, w.trailer = c, header, w.names[:0], w.trailer[:0]
 	w.n, w.held, w.status, w.length, w.sent, w.mode = 0, 0, 0, -1, 0, frameNone
 	w.asked, w.failed, w.flushed, w.over = false, false, false, false
-	w.close = c.request.Close || c.server.draining.Load() || c.server.MaxRequests > 0 && c.served >= c.server.MaxRequests
+	w.close = c.request.Close || c.server.draining.Load() || c.lastRequest()
 }
 
 // release gives the buffer back.
