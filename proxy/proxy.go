@@ -207,6 +207,9 @@ func (s *Server) answer(v *visit, r *http.Request) {
 	}
 	route, ok := find(table, e.Host, e.Path, e.Target)
 	if !ok {
+		if !e.multiplexed {
+			w.Header().Set("Connection", "close")
+		}
 		Fail(w, r, http.StatusBadRequest, AmbiguousPath)
 		return
 	}
