@@ -49,6 +49,19 @@ func (r *Reader) fill(limit int) error {
 	return errStuck
 }
 
+// Room is where a caller may put bytes that it reads from the source itself; it tells how many with Filled. The slice is
+// good until the next call.
+func (r *Reader) Room() []byte {
+	r.makeRoom(MaxHead)
+	return r.buf[r.w:]
+}
+
+// Filled says that n bytes of the Room hold what came from the source next.
+func (r *Reader) Filled(n int) {
+	r.w += n
+	r.started = r.started || n > 0
+}
+
 func (r *Reader) makeRoom(limit int) {
 	switch {
 	case r.buf == nil:

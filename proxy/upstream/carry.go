@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -9,14 +10,18 @@ import (
 
 // carry is an attempt over HTTP/1.
 func (x *trip) carry(endpoint *Endpoint, a *proxy.Attempt, begun time.Time, fresh bool) outcome {
-	c, f := x.connect(endpoint, a, fresh)
-	if f != nil {
-		return outcome{fault: f, safe: true}
+	for {
+		c, f := x.connect(endpoint, a, fresh)
+		if f != nil {
+			return outcome{fault: f, safe: true}
+		}
+		if !a.Reused {
+			endpoint.welcome()
+		}
+		if o := x.exchange(c, endpoint, a, begun); !o.stale {
+			return o
+		}
 	}
-	if !a.Reused {
-		endpoint.welcome()
-	}
-	return x.exchange(c, endpoint, a, begun)
 }
 
 // connect takes an idle connection, unless fresh, or makes one.
@@ -27,6 +32,7 @@ func (x *trip) connect(endpoint *Endpoint, a *proxy.Attempt, fresh bool) (*conn,
 			return c, nil
 		}
 	}
+	a.Reused = false
 	ctx := x.r.Context()
 	begun := time.Now()
 	limit := x.connectTimeout(endpoint)
@@ -43,6 +49,9 @@ func (x *trip) connect(endpoint *Endpoint, a *proxy.Attempt, fresh bool) (*conn,
 	return c, nil
 }
 
+// errStale says that a connection that lay idle is no longer good. Nothing was sent.
+var errStale = errors.New("the endpoint has closed the connection, or sent what nobody asked for")
+
 // exchange sends the request over c and relays the answer, unless something else is to take its place. It disposes of c.
 func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun time.Time) outcome {
 	c.begin(x.r.Context(), x.r.Method, &x.t.options)
@@ -57,6 +66,9 @@ func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun tim
 		c.close()
 	}()
 	if f := x.sendHead(c); f != nil {
+		if f.err == errStale {
+			return outcome{stale: true}
+		}
 		return x.failed(c, f)
 	}
 	if f := x.head(c, a, begun); f != nil {
@@ -104,10 +116,7 @@ func (x *trip) sendHead(c *conn) *fault {
 	if x.streamed && !x.expect {
 		c.sending.Store(true) // before an answer is awaited
 	}
-	if len(out) > maxKeptHead {
-		c.watch() // it may not fit into the socket's buffer
-	}
-	if _, err := c.Write(out); err != nil {
+	if err := x.write(c, out); err != nil {
 		return sendFault(x.r.Context(), err)
 	}
 	if x.streamed && !x.expect {
@@ -115,6 +124,21 @@ func (x *trip) sendHead(c *conn) *fault {
 		x.startUpload(c)
 	}
 	return nil
+}
+
+// write sends the head, over a connection that was idle only if it is still good.
+func (x *trip) write(c *conn, out []byte) error {
+	switch {
+	case len(out) > maxKeptHead:
+		c.watch() // it may not fit into the socket's buffer
+	case c.reused && c.tls == nil && !x.streamed:
+		return c.ask(out)
+	}
+	if c.reused && !c.quiet() {
+		return errStale
+	}
+	_, err := c.Write(out)
+	return err
 }
 
 // maxKeptHead is the size of a buffer for request heads that a connection keeps while it is idle.

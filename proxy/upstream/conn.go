@@ -32,6 +32,9 @@ type conn struct {
 	look    func(fd uintptr) bool // what quiet runs
 	silent  bool                  // what look found
 	looking bool                  // tls is not to wait for more to read
+	asking  asking
+	pending error // of a read that was made already
+	waited  bool  // the patience was, for what is read now
 
 	ctx  context.Context // of the exchange; the client is gone when it is done
 	stop func() bool     // ends the watch over ctx; nil: it is not watched
@@ -76,7 +79,7 @@ func dial(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*con
 
 // begin prepares for an exchange with the gaps of its route.
 func (c *conn) begin(ctx context.Context, method string, o *Options) {
-	c.ctx, c.stop = ctx, nil
+	c.ctx, c.stop, c.pending, c.waited = ctx, nil, nil, false
 	c.readGap, c.sendGap = o.ReadTimeout, o.SendTimeout
 	c.before = c.wrote
 	c.sending.Store(false)
@@ -84,17 +87,15 @@ func (c *conn) begin(ctx context.Context, method string, o *Options) {
 	c.reader.Begin(method)
 }
 
-// rest prepares for lying idle: the buffer goes back, and no deadline may run out that would make a good connection look
-// bad.
+// rest prepares for lying idle: the buffer goes back. A deadline may stay, and run out: see wake.
 func (c *conn) rest() {
 	c.reader.Release()
 	c.answer.Fields = c.answer.Fields[:0]
 	c.since = time.Now()
-	if !c.readEnd.IsZero() {
-		c.tcp.SetReadDeadline(time.Time{})
-		c.readEnd = time.Time{}
-	}
 }
+
+// wake takes away a deadline that was left, which would make a good connection look bad.
+func (c *conn) wake() { c.setReadEnd(time.Time{}, !c.readEnd.IsZero()) }
 
 func (c *conn) close() {
 	c.reader.Release()
@@ -131,10 +132,10 @@ func (c *conn) write(p []byte) (int, error) {
 	return n, err
 }
 
-// patience is how long a read may take before the conn begins to watch whether the client is still there; one that leaves
-// is noticed that much later. Most answers are sooner, and the watch costs 6 allocations, where a small GET has 24
-// without (BenchmarkForward).
-const patience = 5 * time.Millisecond
+// patience is how long a read may take, at least, before the conn begins to watch whether the client is still there; one
+// that leaves is noticed up to twice that much later. Most answers are sooner, and the watch costs 6 allocations. Since it
+// may be twice as long, a busy connection sets no timer for most of its requests.
+const patience = 25 * time.Millisecond
 
 // watch makes the connection end when the client leaves. Only the goroutine of the exchange may call it.
 func (c *conn) watch() {
@@ -167,7 +168,12 @@ func arm(end time.Time, gap time.Duration) (time.Time, bool) {
 	return now.Add(gap + gap/slack), true
 }
 
-func (c *conn) beginHead() { c.heading, c.headReads = true, 0 }
+func (c *conn) beginHead() {
+	c.heading, c.headReads = true, 0
+	if len(c.reader.Buffered()) > 0 {
+		c.headReads = 1
+	}
+}
 
 // endHead reports whether the exchange was moved elsewhere meanwhile.
 func (c *conn) endHead() (moved bool) {
@@ -177,6 +183,10 @@ func (c *conn) endHead() (moved bool) {
 
 // Read reads from the endpoint, waiting no longer than the read gap. The gap does not run while a body is being sent.
 func (c *conn) Read(p []byte) (int, error) {
+	if err := c.pending; err != nil {
+		c.pending = nil
+		return 0, err
+	}
 	if c.heading {
 		if c.headReads++; c.headReads > 1 && c.readGap > 0 {
 			return c.readRest(p)
@@ -186,12 +196,18 @@ func (c *conn) Read(p []byte) (int, error) {
 		if n, err := c.readSoon(p); err == nil || !errors.Is(err, errDeadline) {
 			return n, err
 		}
+		c.waited = true
 		c.watch()
 	}
 	if c.heading && c.movable && !c.awaits {
 		c.silence.await(c)
 	}
-	end, change := arm(c.readEnd, c.readGap)
+	gap := c.readGap
+	if c.waited && gap > 2*patience {
+		gap -= patience
+	}
+	c.waited = false
+	end, change := arm(c.readEnd, gap)
 	for {
 		c.setReadEnd(end, change)
 		n, err := c.read(p)
@@ -214,10 +230,17 @@ func (c *conn) readRest(p []byte) (int, error) {
 	return c.read(p)
 }
 
-// readSoon reads what comes within the patience, which does not count as part of the gap.
+// readSoon reads what comes within the patience.
 func (c *conn) readSoon(p []byte) (int, error) {
-	c.setReadEnd(arm(c.readEnd, patience))
+	c.armPatience()
 	return c.read(p)
+}
+
+func (c *conn) armPatience() {
+	now := time.Now()
+	if left := c.readEnd.Sub(now); left < patience || left > 2*patience {
+		c.setReadEnd(now.Add(2*patience), true)
+	}
 }
 
 func (c *conn) setReadEnd(end time.Time, change bool) {

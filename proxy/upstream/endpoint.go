@@ -47,27 +47,22 @@ func (e *Endpoint) Addr() netip.AddrPort { return e.addr }
 // InFlight is the number of requests and tunnels at the endpoint now.
 func (e *Endpoint) InFlight() int64 { return e.inFlight.Load() }
 
-// take returns an idle connection of a line that is still good, the most recently used first, or nil.
+// take returns an idle connection of a line, the most recently used first, or nil. Whether it is still good is for the
+// caller to find out, with ask or quiet.
 func (e *Endpoint) take(l line) *conn {
-	for {
-		e.mu.Lock()
-		i := len(e.idle) - 1
-		for i >= 0 && e.idle[i].line != l {
-			i--
-		}
-		if i < 0 {
-			e.mu.Unlock()
-			return nil
-		}
-		c := e.idle[i]
-		e.idle = slices.Delete(e.idle, i, i+1)
-		e.mu.Unlock()
-		if c.quiet() {
-			c.reused = true
-			return c
-		}
-		c.close()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i := len(e.idle) - 1
+	for i >= 0 && e.idle[i].line != l {
+		i--
 	}
+	if i < 0 {
+		return nil
+	}
+	c := e.idle[i]
+	e.idle = slices.Delete(e.idle, i, i+1)
+	c.reused = true
+	return c
 }
 
 // put gives back a connection on which nothing is under way.

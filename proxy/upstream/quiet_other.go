@@ -7,3 +7,8 @@ package upstream
 func (c *conn) quiet() bool { return false }
 
 func (c *conn) readNow(p []byte) (int, error) { return 0, errDeadline }
+
+// asking is for systems where one can look without waiting.
+type asking struct{}
+
+func (c *conn) ask([]byte) error { return errStale }

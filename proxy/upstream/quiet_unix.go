@@ -11,6 +11,7 @@ import (
 // quiet reports whether an idle connection is still good: the endpoint has neither closed it nor sent anything, which
 // nobody asked for and which must never become an answer to the next request. It looks without waiting.
 func (c *conn) quiet() bool {
+	c.wake()
 	if c.tls != nil {
 		return c.tlsQuiet()
 	}

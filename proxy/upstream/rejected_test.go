@@ -37,7 +37,15 @@ func TestRequestThatCannotHaveArrivedIsSentAgain(t *testing.T) {
 		t.Fatalf("%d connections are idle, want one", len(idle))
 	}
 	c := idle[0]
-	c.look = func(uintptr) bool { c.silent = true; return true } // as if it had looked just before
+	c.asking.try = func(fd uintptr) bool { // as if it had looked just before
+		a := &c.asking
+		if a.at != stepLook {
+			return c.tryAsking(fd)
+		}
+		n, _ := rawWrite(fd, a.out)
+		a.out, a.at = a.out[n:], stepAwait
+		return false
+	}
 	got, e := f.do(t, f.request(t, "POST", "/", strings.NewReader("2nd."))), f.exchange(t)
 	if got.StatusCode != 200 || got.text != "2nd." || seen.Load() != 2 {
 		t.Errorf("status %d, %q, seen %d; want 200 with the body, seen once each", got.StatusCode, got.text, seen.Load())

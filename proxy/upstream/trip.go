@@ -105,6 +105,7 @@ type outcome struct {
 	sent    bool   // there was a connection for the request
 	started bool   // the endpoint began to answer
 	safe    bool   // no endpoint can have acted on the request
+	stale   bool   // the connection was not good any more, and nothing was sent
 }
 
 // try sends the request to one endpoint: over another connection too if one that had been used before only turned out to
