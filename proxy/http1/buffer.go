@@ -1,9 +1,7 @@
 package http1
 
 import (
-	"io"
 	"sync"
-	"syscall"
 )
 
 // Buffers of a Reader come in two sizes, so that an answer of a few bytes holds little and a long one is read in long
@@ -87,43 +85,4 @@ func (r *Reader) makeRoom(limit int) {
 		release(r.buf)
 		r.buf = bigger
 	}
-}
-
-// A socketRead reads from a socket into a Reader's buffer, which is held only while there is something to read.
-type socketRead struct {
-	try func(fd uintptr) bool // made once: a closure for each read is an allocation
-	n   int
-	err error
-}
-
-// fillFrom is fill for a Reader with an empty buffer that reads from the socket itself.
-func (r *Reader) fillFrom(raw syscall.RawConn) error {
-	s := &r.socket
-	if s.try == nil {
-		s.try = func(fd uintptr) bool {
-			r.makeRoom(MaxHead)
-			for {
-				s.n, s.err = syscall.Read(int(fd), r.buf[r.w:])
-				if s.err != syscall.EINTR {
-					break
-				}
-			}
-			if s.err == syscall.EAGAIN {
-				r.Release()
-				return false
-			}
-			return true
-		}
-	}
-	switch err := raw.Read(s.try); {
-	case err != nil:
-		return err
-	case s.err != nil:
-		return s.err
-	case s.n == 0:
-		return io.EOF
-	}
-	r.w += s.n
-	r.started = true
-	return nil
 }

@@ -23,6 +23,8 @@ type Request struct {
 	Close bool
 	// Expect says that the client waits for 100 before it sends the body.
 	Expect bool
+	// Upgrade says that the client asks for another protocol.
+	Upgrade bool
 }
 
 // A Limit is what a request's head may cost. Zero means the package's own: [MaxHead], 1000 fields.
@@ -122,7 +124,7 @@ func digit(b byte) bool { return b >= '0' && b <= '9' }
 // frameRequest decides how the body of req ends (RFC 9112 section 6.3). What two recipients could read in two ways is
 // refused, whatever a single one might do about it.
 func (r *Reader) frameRequest(req *Request) error {
-	req.Host, req.HasHost, req.Chunked, req.Expect = "", false, false, false
+	req.Host, req.HasHost, req.Chunked, req.Expect, req.Upgrade = "", false, false, false, false
 	req.Length = -1
 	req.Close = req.Minor == 0
 	keep := false
@@ -152,6 +154,8 @@ func (r *Reader) frameRequest(req *Request) error {
 		case "Connection":
 			req.Close = req.Close || HasToken(value, "close")
 			keep = keep || HasToken(value, "keep-alive")
+		case "Upgrade":
+			req.Upgrade = true
 		case "Expect":
 			if !equalFold(value, "100-continue") {
 				return errExpect

@@ -59,8 +59,6 @@ type Reader struct {
 	excess  int64 // framing of a chunked body beyond its content
 	close   bool  // the connection ends with the answer
 	trailer head
-
-	socket socketRead
 }
 
 var errStuck = errors.New("http1: 100 reads without data or error")

@@ -36,6 +36,7 @@ type conn struct {
 	fd      int                  // -1: there is none to look at
 	raw     syscall.RawConn
 	direct  bool // the bytes on raw are those of HTTP
+	pass    pass // over raw, where it is direct
 
 	reader  Reader
 	request Request
@@ -85,7 +86,7 @@ func (c *conn) identify() {
 	if tcp, ok := plain.(*net.TCPConn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
 			raw.Control(func(fd uintptr) { c.fd = int(fd) })
-			c.raw, c.direct = raw, plain == c.net
+			c.raw, c.direct = raw, readsSockets && plain == c.net
 		}
 	}
 }
@@ -93,6 +94,10 @@ func (c *conn) identify() {
 // serve serves requests until one ends the connection.
 func (c *conn) serve() {
 	defer c.finish()
+	if c.direct {
+		c.serveDirect()
+		return
+	}
 	for c.next() {
 	}
 }
@@ -119,35 +124,41 @@ func (c *conn) next() bool {
 			return false
 		}
 		c.reader.Release()
-		if !c.awaitBytes() {
+		if c.reader.fill(MaxHead) != nil {
 			return false
 		}
 	}
-	c.enter(phaseHead)
-	if err := c.reader.Request(&c.request, c.server.limit()); err != nil {
+	if err := c.read(); err != nil {
 		c.refuse(err)
 		return false
 	}
+	return c.serveRequest()
+}
+
+// read reads the head of a request.
+func (c *conn) read() error {
+	c.enter(phaseHead)
+	return c.reader.Request(&c.request, c.server.limit())
+}
+
+// serveRequest answers the request whose head was read, and reports whether another may follow.
+func (c *conn) serveRequest() bool {
 	c.served++
 	if status, err := c.prepare(); err != nil {
 		c.refuseWith(status, err)
 		return false
 	}
+	return c.answer()
+}
+
+// answer answers the request that was prepared, and reports whether another may follow.
+func (c *conn) answer() bool {
 	c.enter(phaseHandler)
 	keep := c.handle()
 	if c.hijacked {
 		return false
 	}
 	return c.settle(keep)
-}
-
-// awaitBytes waits for the first bytes of a request: without holding a buffer where they come from the socket as they are.
-// TLS may hold some of them already, where nobody can see them.
-func (c *conn) awaitBytes() bool {
-	if c.direct {
-		return c.reader.fillFrom(c.raw) == nil
-	}
-	return c.reader.fill(MaxHead) == nil
 }
 
 // Read reads from the connection. It is the source of the reader.
@@ -164,6 +175,8 @@ func (c *conn) write(head, rest []byte) error {
 	c.writing.Store(c.server.clock.Load())
 	var err error
 	switch {
+	case len(rest) == 0 && c.direct:
+		err = c.writeDirect(head)
 	case len(rest) == 0:
 		_, err = c.net.Write(head)
 	case len(head) == 0:
@@ -327,7 +340,7 @@ func (c *conn) left(whole bool) {
 func (c *conn) closeIdle() {
 	switch p, _ := c.inState(); p {
 	case phaseNew:
-		c.net.Close()
+		go c.net.Close() // which waits for a pass to end
 	case phaseIdle:
 		c.net.SetReadDeadline(past)
 	}
@@ -336,7 +349,7 @@ func (c *conn) closeIdle() {
 // cut ends the connection, whatever is under way.
 func (c *conn) cut() {
 	c.cancel()
-	c.net.Close()
+	go c.net.Close() // which waits for a pass to end
 }
 
 // hijack hands the connection over.

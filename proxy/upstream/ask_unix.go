@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"syscall"
+
+	"sallyport/proxy/http1"
 )
 
 // asking is a question to an endpoint over a connection that was idle. To look whether the connection is still good, to
@@ -65,11 +67,11 @@ func (c *conn) tryAsking(fd uintptr) bool {
 	a := &c.asking
 	if a.at == stepLook {
 		var b [1]byte
-		if _, err := rawRead(fd, b[:]); err != syscall.EAGAIN {
+		if _, err := http1.ReadSocket(fd, b[:]); err != syscall.EAGAIN {
 			a.err = errStale // what came, nobody asked for
 			return true
 		}
-		n, err := rawWrite(fd, a.out)
+		n, err := http1.WriteSocket(fd, a.out)
 		c.wrote += uint64(n)
 		a.out = a.out[n:]
 		if err != nil && err != syscall.EAGAIN {
@@ -82,7 +84,7 @@ func (c *conn) tryAsking(fd uintptr) bool {
 		a.at = stepAwait
 		return false
 	}
-	n, err := rawRead(fd, c.reader.Room())
+	n, err := http1.ReadSocket(fd, c.reader.Room())
 	switch {
 	case err == syscall.EAGAIN:
 		return false

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sallyport/proxy"
+	"sallyport/proxy/http1"
 )
 
 // TestRequestThatCannotHaveArrivedIsSentAgain has an endpoint close an idle connection in the moment in which a request is
@@ -42,7 +43,7 @@ func TestRequestThatCannotHaveArrivedIsSentAgain(t *testing.T) {
 		if a.at != stepLook {
 			return c.tryAsking(fd)
 		}
-		n, _ := rawWrite(fd, a.out)
+		n, _ := http1.WriteSocket(fd, a.out)
 		a.out, a.at = a.out[n:], stepAwait
 		return false
 	}
