@@ -26,12 +26,13 @@ var mayImport = map[string][]string{
 	"proxy/proxyprotocol": {},
 	"proxy":               {"router", "proxy/http1", "proxy/proxyprotocol"},
 	"proxy/upstream":      {"proxy", "router", "proxy/http1"},
-	"proxy/feature":       {"router", "proxy", "proxy/http1", "proxy/upstream", "proxy/feature/htpasswd", "proxy/feature/limiter", "proxy/feature/pattern", "proxy/feature/value", "spelling"},
+	"proxy/feature":       {"router", "proxy", "proxy/http1", "proxy/upstream", "proxy/feature/htpasswd", "proxy/feature/limiter", "proxy/feature/pattern", "proxy/feature/trust", "proxy/feature/value", "spelling"},
 	"proxy/feature/value": {"proxy", "spelling"},
 
 	"proxy/feature/htpasswd": {},
 	"proxy/feature/limiter":  {},
 	"proxy/feature/pattern":  {},
+	"proxy/feature/trust":    {},
 
 	"proxy/stream":         {"proxy/proxyprotocol", "proxy/upstream"},
 	"proxy/admin":          {"router", "proxy"},

@@ -73,7 +73,7 @@ var All = []func(*Annotations, *Draft){
 	// What gets a copy of it.
 	mirror,
 	// How requests are sent.
-	timeouts, retries, loadBalance, affinity, backendProtocol, serviceUpstream, healthChecks, endpointLimits, withoutEffect,
+	timeouts, retries, loadBalance, affinity, backendProtocol, endpointTLS, serviceUpstream, healthChecks, endpointLimits, withoutEffect,
 	// Whose endpoints get it.
 	canary,
 }

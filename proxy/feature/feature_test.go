@@ -123,7 +123,7 @@ func TestWhatNothingReadsIsToldWithAWayOut(t *testing.T) {
 		{"proxy-bodysize", UnknownName, false, "did you mean proxy-body-size?"},
 		{"something-of-mine", UnknownName, false, "no annotation has this name"},
 		{"", UnknownName, false, "no annotation has this name"},
-		{"proxy-ssl-name", Unsupported, false, "not supported yet"},
+		{"fastcgi-index", Unsupported, false, "not supported yet"},
 		{"enable-opentelemetry", Unsupported, false, "not supported yet"},
 		{"configuration-snippet", Unsupported, false, "snippets of nginx configuration are refused"},
 		{"server-snippets", Unsupported, false, "snippets of nginx configuration are refused"},

@@ -46,9 +46,13 @@ type passage struct {
 type objects struct {
 	configMaps map[string]map[string]string // by namespace/name
 	backends   map[string]*Backend          // by name
+	secrets    map[string]map[string][]byte // by namespace/name
 }
 
-func (o objects) Secret(string, string) (map[string][]byte, bool) { return nil, false }
+func (o objects) Secret(namespace, name string) (map[string][]byte, bool) {
+	data, ok := o.secrets[namespace+"/"+name]
+	return data, ok
+}
 
 func (o objects) ConfigMap(namespace, name string) (map[string]string, bool) {
 	data, ok := o.configMaps[namespace+"/"+name]
