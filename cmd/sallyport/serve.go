@@ -43,7 +43,9 @@ type server struct {
 	serving  atomic.Bool   // the listeners of front are served
 	draining atomic.Bool
 
-	reporter reporter // used by apply alone
+	reporter reporter    // used by apply alone
+	again    *time.Timer // has apply be called when certificates begin or end; nil before the first
+	nudge    func()      // has apply be called again; from serve on
 }
 
 // newServer joins the parts. Nothing runs yet.
@@ -94,6 +96,7 @@ const patience = time.Second
 func (s *server) serve(ctx context.Context, from source) error {
 	s.names = names.New(names.Options{File: s.config.ResolvConf, Changed: from.Nudge, Log: s.log})
 	defer s.names.Close()
+	s.nudge = from.Nudge
 	// The source goes on while requests are finished: endpoints may leave just then.
 	sourceCtx, stopSource := context.WithCancel(context.WithoutCancel(ctx))
 	failed := make(chan error, 4)
@@ -192,6 +195,7 @@ func (s *server) apply(now state) {
 	if result.TableChanged {
 		s.front.SetTable(result.Table)
 	}
+	s.wakeAt(result.Again)
 	problems := result.Problems
 	if now.report != nil {
 		problems = now.report(problems)
@@ -210,6 +214,19 @@ func (s *server) apply(now state) {
 		if s.names.Settled() { // which it nudges the source for
 			close(s.built)
 		}
+	}
+}
+
+// longestSleep is how long a timer runs at most: the clock may be set meanwhile, of which timers know nothing.
+const longestSleep = time.Hour
+
+// wakeAt has apply be called at a time, or an hour from now if that is earlier; zero: never.
+func (s *server) wakeAt(t time.Time) {
+	if s.again != nil {
+		s.again.Stop()
+	}
+	if !t.IsZero() && s.nudge != nil {
+		s.again = time.AfterFunc(min(time.Until(t), longestSleep), s.nudge)
 	}
 }
 
