@@ -109,10 +109,11 @@ const (
 	ReasonBadCertificate        = "BadCertificate"
 	ReasonBrokenChain           = "BrokenChain" // of a certificate: an issuer is missing, or expired
 	ReasonCertificateExpires    = "CertificateExpires"
-	ReasonHostNotCovered        = "HostNotCovered" // by the certificate
-	ReasonConflict              = "PathConflict"   // an older Ingress has the same host, path and type
-	ReasonSharedHost            = "SharedHost"     // Ingresses of several namespaces serve one host
-	ReasonSharedService         = "SharedService"  // an older Ingress asks for something else of one Service port
+	ReasonHostNotCovered        = "HostNotCovered"     // by the certificate
+	ReasonConflict              = "PathConflict"       // an older Ingress has the same host, path and type
+	ReasonSharedHost            = "SharedHost"         // Ingresses of several namespaces serve one host
+	ReasonSharedService         = "SharedService"      // an older Ingress asks for something else of one Service port
+	ReasonClientAuth            = "ClientAuthConflict" // Ingresses of one host disagree about client certificates
 	ReasonBadAnnotation         = "BadAnnotation"
 	ReasonUnknownAnnotation     = "UnknownAnnotation"
 	ReasonUnsupportedAnnotation = "UnsupportedAnnotation" // ingress-nginx has it, we do not

@@ -182,7 +182,8 @@ func (b *Builder) assembleTLS(s *Snapshot, h *host) {
 	}
 }
 
-// policy is what handshakes for a host are held to, as the oldest Ingress wants it that has a wish.
+// policy is what handshakes for a host are held to: what is asked of its clients, and the cipher suites that the oldest
+// Ingress wants which has a wish.
 func (h *host) policy() *certs.Policy {
 	var suites []uint16
 	for _, site := range h.sites {
@@ -190,7 +191,11 @@ func (h *host) policy() *certs.Policy {
 			suites = wanted
 		}
 	}
-	return certs.NewPolicy(nil, suites)
+	var clients *certs.Clients
+	if asked, _ := h.clientAuth(); asked != nil && asked.Asks() {
+		clients = &certs.Clients{ID: asked.ID(), Auth: tls.RequestClientCert, CAs: asked.Authorities()}
+	}
+	return certs.NewPolicy(clients, suites)
 }
 
 func reportNameless(h *host, t *translated) {

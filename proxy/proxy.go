@@ -173,6 +173,7 @@ func (d *door) open(w http.ResponseWriter, r *http.Request) (*visit, *http.Reque
 	e.Scheme, e.Port = d.reached(r)
 	e.multiplexed = r.ProtoMajor > 1
 	r = With(r, e)
+	e.server = s
 	v.response = response{ResponseWriter: w, exchange: e, server: s, body: &v.body}
 	v.watchBody(s, w, r)
 	s.life.requests.Add(1)

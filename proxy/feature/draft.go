@@ -50,6 +50,7 @@ type Draft struct {
 	guard      *guard                 // nil: nothing guards the routes
 	satisfyAny bool                   // one passed check of guard is enough
 	everywhere []Middleware           // outermost first
+	toTLS      toTLS                  // the redirect to HTTPS, whether the routes want it or not
 	denied     bool
 	memory     *Memory
 }
@@ -125,6 +126,10 @@ type HostDraft struct {
 	// for a host the oldest counts.
 	Suites []uint16
 
+	// Clients is what is asked of the hosts' clients about a certificate of theirs. Nil: nothing. Whose word counts, and what
+	// becomes of Ingresses that disagree, is for the controller to say, which puts it around every route of a host.
+	Clients *ClientAuth
+
 	layers layers
 }
 
@@ -138,7 +143,7 @@ type WWWRedirect struct {
 func (h *HostDraft) Use(m Middleware) { h.layers.add(m) }
 
 // Wraps reports whether anything was asked for the host.
-func (h *HostDraft) Wraps() bool { return len(h.layers) > 0 }
+func (h *HostDraft) Wraps() bool { return len(h.layers) > 0 || h.Clients != nil }
 
 // Handler is next with what was asked for the host around it; next itself where nothing was.
 func (h *HostDraft) Handler(at Place, next http.Handler) http.Handler { return h.layers.wrap(at, next) }
