@@ -42,7 +42,9 @@ type server struct {
 	serving  atomic.Bool   // the listeners of front are served
 	draining atomic.Bool
 
-	reporter reporter // used by apply alone
+	reporter reporter                           // used by apply alone
+	passed   map[string]*stream.Service         // likewise
+	passages map[stream.Service]*stream.Passage // likewise
 }
 
 // newServer joins the parts. Nothing runs yet.
@@ -176,6 +178,7 @@ func (s *server) apply(now state) {
 	s.front.SetClients(result.Clients)
 	s.front.SetAround(result.Around)
 	s.streams.Set(result.Streams, trustOf(s.config, result.Clients))
+	s.setPassthrough(result)
 	if result.TableChanged {
 		s.front.SetTable(result.Table)
 	}

@@ -121,6 +121,8 @@ type HostDraft struct {
 	Aliases []string
 	// WWW sends the clients of the host's twin, with or without "www.", here.
 	WWW *WWWRedirect
+	// Passthrough leaves the TLS connections of the host to its endpoints. Nil: TLS ends here.
+	Passthrough *Passthrough
 
 	layers layers
 }
