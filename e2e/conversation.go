@@ -23,7 +23,7 @@ import (
 // (https://pkg.go.dev/golang.org/x/tools/txtar) whose comment says what it claims and whose files are
 //
 //	-- world --             what exists beside the proxy, a line each:
-//	service [NS/]NAME:PORT A [B ...] a Service of `run --map`, with echo endpoints A, B, ...
+//	service [NS/]NAME:PORT A [B ...] a Service of `run --map`, with echo endpoints A, B, ...; those named tls-... speak TLS
 //	listen ADDRESS:PORT A            an echo endpoint at an address of the namespace
 //	name HOST ADDRESS ...            what the name server says of a host name; without such lines there is none
 //	manifest FILE                    a file beside the script that is served too, as if it stood in manifests/
@@ -48,6 +48,7 @@ import (
 //	< host a.test                      the Host as the endpoint saw it
 //	< body ~ regexp                    the body matches
 //	< certificate a.test               the certificate that was shown is for this name
+//	< nothing                          the connection ends without an answer
 //	put manifests/a.yaml from b.yaml   the folder changes; the next request is repeated until its answer fits
 //	remove manifests/a.yaml            likewise
 type Conversation struct {
@@ -308,6 +309,13 @@ func (s *step) ask(p *Process) error {
 		}
 		request.Header = s.header.Clone()
 		response, err := p.client.Do(request)
+		if slices.Contains(s.expected, "nothing") {
+			if err == nil {
+				response.Body.Close()
+				return fmt.Errorf("the answer is %s, want none", response.Status)
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -1,14 +1,21 @@
 package e2e
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // An Endpoint is a server behind the proxy, playing a pod.
@@ -75,7 +82,8 @@ func bid(w http.ResponseWriter, r *http.Request, name string) (status int) {
 	return status
 }
 
-// Serve starts an endpoint with a handler of the test's own, over HTTP/1.1 and HTTP/2 cleartext.
+// Serve starts an endpoint with a handler of the test's own, over HTTP/1.1 and HTTP/2 cleartext; over TLS, with a certificate
+// for its own name, where that begins with "tls-".
 func Serve(t testing.TB, addr, name string, handler http.Handler) *Endpoint {
 	t.Helper()
 	listener, err := net.Listen("tcp", addr)
@@ -85,14 +93,36 @@ func Serve(t testing.TB, addr, name string, handler http.Handler) *Endpoint {
 	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols)}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
+	serve := server.Serve
+	if strings.HasPrefix(name, "tls-") {
+		server.Protocols.SetHTTP2(true)
+		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{SelfSigned(t, name)}}
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		server.Serve(listener)
+		serve(listener)
 	}()
 	t.Cleanup(func() {
 		server.Close()
 		<-done
 	})
 	return &Endpoint{Name: name, Addr: listener.Addr().String()}
+}
+
+// SelfSigned makes a certificate for names that nobody trusts.
+func SelfSigned(t testing.TB, names ...string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: names, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
