@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 )
@@ -69,6 +70,32 @@ func checkPEM(what, kind string, text []byte) error {
 		return fmt.Errorf("the %s holds a PEM block of type %q: expected %q", what, found, kind)
 	}
 	return fmt.Errorf("the %s is not PEM: expected text that begins with -----BEGIN %s-----", what, kind)
+}
+
+// Best keeps, of the certificates for one name, the first of each kind of key, and puts those first that cost least:
+// elliptic curves before RSA.
+func Best(pairs []*tls.Certificate) []*tls.Certificate {
+	if len(pairs) < 2 {
+		return pairs
+	}
+	var best []*tls.Certificate
+	for _, pair := range pairs {
+		if !slices.ContainsFunc(best, func(b *tls.Certificate) bool { return b.Leaf.PublicKeyAlgorithm == pair.Leaf.PublicKeyAlgorithm }) {
+			best = append(best, pair)
+		}
+	}
+	slices.SortStableFunc(best, func(a, b *tls.Certificate) int { return cost(a) - cost(b) })
+	return best
+}
+
+func cost(pair *tls.Certificate) int {
+	switch pair.Leaf.PublicKeyAlgorithm {
+	case x509.ECDSA:
+		return 0
+	case x509.RSA:
+		return 1
+	}
+	return 2 // Ed25519, which few clients take
 }
 
 // Covers reports whether the certificate is for host, by its subject alternative names (RFC 9525). A wildcard host is

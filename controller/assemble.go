@@ -2,11 +2,11 @@ package controller
 
 import (
 	"cmp"
-	"crypto/tls"
 	"fmt"
 	"slices"
 	"strings"
 
+	"sallyport/certs"
 	"sallyport/proxy/stream"
 	"sallyport/router"
 )
@@ -26,8 +26,8 @@ type host struct {
 
 	passage *stream.Service // to where its TLS connections are passed on; nil: their TLS ends here
 
-	tls         bool             // the host has an entry for TLS: some Ingress with a rule for it has spec.tls
-	certificate *tls.Certificate // nil: the default one
+	tls         bool        // the host has an entry for TLS: some Ingress with a rule for it has spec.tls
+	secure      *certs.Host // how hands are shaken; nil: with the default certificate, and nothing beside
 	tlsProblems []Problem
 }
 

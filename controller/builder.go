@@ -2,7 +2,6 @@ package controller
 
 import (
 	"cmp"
-	"crypto/tls"
 	"iter"
 	"slices"
 	"strings"
@@ -61,8 +60,8 @@ type Builder struct {
 	table      *router.Table
 	generation uint64
 	routes     int
-	byHost     map[string]*tls.Certificate // never written to once it was handed out
-	retired    []*draft                    // that lost their place in this build
+	byHost     map[string]*certs.Host // never written to once it was handed out
+	retired    []*draft               // that lost their place in this build
 }
 
 // NewBuilder returns a Builder that has built nothing yet.
@@ -84,7 +83,7 @@ func NewBuilder(o Options) *Builder {
 		objects:      make(index[Ref]),
 		aliases:      make(map[string][]*host),
 		passed:       make(map[string]*host),
-		byHost:       make(map[string]*tls.Certificate),
+		byHost:       make(map[string]*certs.Host),
 	}
 	b.options.Settings.RefuseAddress = o.refuseAddress
 	if key := o.DefaultBackend; key != (Key{}) {

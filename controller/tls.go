@@ -103,12 +103,13 @@ func (b *Builder) checkTLS(s *Snapshot, t *translated) {
 	}
 }
 
-// assembleTLS decides whether a host has TLS, and its certificate: that of the oldest Ingress that has one for it. Among
-// the others only those of the same namespace are asked, so that nobody can lend another namespace's host a certificate.
+// assembleTLS decides whether a host has TLS, and how hands are shaken for it: with the certificate of the oldest Ingress
+// that has one for it, and with those of other kinds of keys beside it. Among the others only those of the same namespace
+// are asked, so that nobody can lend another namespace's host a certificate.
 func (b *Builder) assembleTLS(s *Snapshot, h *host) {
 	slices.SortFunc(h.sites, func(a, b *site) int { return older(a.owner, b.owner) })
-	h.tls, h.certificate, h.tlsProblems = false, nil, nil
-	namespace := ""
+	h.tls, h.tlsProblems = false, nil
+	next := &certs.Host{Policy: h.policy()}
 	for _, site := range h.sites {
 		if len(site.owner.tls) == 0 {
 			continue
@@ -118,13 +119,32 @@ func (b *Builder) assembleTLS(s *Snapshot, h *host) {
 			continue // there is no name to have a certificate for
 		}
 		if !h.tls {
-			h.tls, namespace = true, site.owner.key.Namespace
+			h.tls, next.Owner = true, site.owner.key.Namespace
 		}
-		pair := b.pairFor(s, h, site)
-		if h.certificate == nil && site.owner.key.Namespace == namespace {
-			h.certificate = pair
+		pairs := b.pairsFor(s, h, site)
+		if site.owner.key.Namespace == next.Owner {
+			next.Pairs = append(next.Pairs, pairs...)
 		}
 	}
+	next.Pairs = certs.Best(next.Pairs)
+	next.Below = !h.tls
+	switch {
+	case len(next.Pairs) == 0 && next.Policy == nil:
+		h.secure = nil
+	case h.secure == nil || !h.secure.Equal(next):
+		h.secure = next
+	}
+}
+
+// policy is what handshakes for a host are held to, as the oldest Ingress wants it that has a wish.
+func (h *host) policy() *certs.Policy {
+	var suites []uint16
+	for _, site := range h.sites {
+		if wanted := site.owner.features.Host.Suites; suites == nil {
+			suites = wanted
+		}
+	}
+	return certs.NewPolicy(nil, suites)
 }
 
 func reportNameless(h *host, t *translated) {
@@ -138,26 +158,30 @@ func reportNameless(h *host, t *translated) {
 	}
 }
 
-// pairFor is the certificate that one Ingress has for a host: that of the entry which names it, else any that covers it;
-// nil: the default one.
-func (b *Builder) pairFor(s *Snapshot, h *host, at *site) *tls.Certificate {
+// pairsFor are the certificates that one Ingress has for a host: those of the entries which name it, else of all that cover
+// it; none: the default one.
+func (b *Builder) pairsFor(s *Snapshot, h *host, at *site) (pairs []*tls.Certificate) {
 	t := at.owner
+	named := false
 	told := true // there is no Secret whose certificate might have been expected
 	for _, e := range t.tls {
 		if !slices.Contains(e.hosts, h.name) {
 			continue
 		}
+		named = true
 		if e.secret == (Key{}) {
-			return nil
+			continue
 		}
-		c := b.certificateOf(s, e.secret)
-		if c.pair != nil && certs.Covers(c.pair, h.name) {
-			return c.pair
-		}
-		if c.pair != nil {
+		switch c := b.certificateOf(s, e.secret); {
+		case c.pair == nil:
+		case certs.Covers(c.pair, h.name):
+			pairs = append(pairs, c.pair)
+		default:
 			h.tlsProblems = append(h.tlsProblems, t.newProblem(Error, ReasonHostNotCovered, e.field+".secretName", "the certificate of Secret %q is for %s and does not cover host %q, which has the default certificate", e.secret.Name, namesOf(c.pair), h.name))
 		}
-		return nil
+	}
+	if named {
+		return pairs
 	}
 	for _, e := range t.tls {
 		if e.secret == (Key{}) {
@@ -165,14 +189,14 @@ func (b *Builder) pairFor(s *Snapshot, h *host, at *site) *tls.Certificate {
 		}
 		c := b.certificateOf(s, e.secret)
 		if c.pair != nil && certs.Covers(c.pair, h.name) {
-			return c.pair
+			pairs = append(pairs, c.pair)
 		}
 		told = told && c.pair == nil
 	}
-	if !told {
+	if len(pairs) == 0 && !told {
 		h.tlsProblems = append(h.tlsProblems, t.newProblem(Warning, ReasonHostNotCovered, at.field+".host", "%q is in no entry of spec.tls and covered by none of its certificates; it has the default certificate", h.name))
 	}
-	return nil
+	return pairs
 }
 
 func namesOf(pair *tls.Certificate) string {
@@ -197,15 +221,15 @@ func (b *Builder) updateTLS(s *Snapshot, w *work) {
 		}
 	}
 	cloned := false
-	show := func(name string, listed bool, certificate *tls.Certificate) {
-		if shown, was := b.byHost[name]; was == listed && shown == certificate {
+	show := func(name string, listed bool, secure *certs.Host) {
+		if shown, was := b.byHost[name]; was == listed && shown == secure {
 			return
 		}
 		if !cloned {
 			b.byHost, cloned = maps.Clone(b.byHost), true
 		}
 		if listed {
-			b.byHost[name] = certificate // nil too: the wildcard above may be another Ingress's
+			b.byHost[name] = secure // nil too: the wildcard above may be another Ingress's
 		} else {
 			delete(b.byHost, name)
 		}
@@ -217,15 +241,15 @@ func (b *Builder) updateTLS(s *Snapshot, w *work) {
 		if h.tls != was {
 			b.touchBelow(name, w)
 		}
-		show(name, h.tls, h.certificate)
+		show(name, h.tls || h.secure != nil, h.secure)
 		for _, further := range h.names() {
 			w.names[further] = struct{}{}
 		}
 	}
 	for name := range w.names {
 		if b.hosts[name] == nil {
-			certificate := b.certificateOfAlias(name)
-			show(name, certificate != nil, certificate)
+			secure, listed := b.secureAlias(name)
+			show(name, listed, secure)
 		}
 	}
 }

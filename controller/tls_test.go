@@ -196,10 +196,11 @@ func TestRenewedCertificateBuildsNoTable(t *testing.T) {
 		if r.TableChanged {
 			t.Errorf("certificate %d made another table", i)
 		}
-		if pair := r.Certificates.ByHost["a.test"]; pair == nil || pair == last {
-			t.Errorf("certificate %d is not the one served", i)
+		host := r.Certificates.ByHost["a.test"]
+		if host == nil || len(host.Pairs) != 1 || host.Pairs[0] == last {
+			t.Fatalf("certificate %d is not the one served", i)
 		}
-		last = r.Certificates.ByHost["a.test"]
+		last = host.Pairs[0]
 	}
 	s.Delete(Ref{"Secret", "default", "a"})
 	r = b.Build(s)
@@ -213,7 +214,7 @@ func TestSecretIsReadOnceAVersion(t *testing.T) {
 	s := snapshotOf(t, webService, withTLS("i", "[{hosts: [a.test, b.test], secretName: a}]", "a.test", "b.test"), withTLS("j", "[{hosts: [a.test], secretName: a}]", "a.test"))
 	s.Set(secretFor(t, "a", time.Now(), "a.test", "b.test"))
 	r := NewBuilder(everyIngress()).Build(s)
-	if a, b := r.Certificates.ByHost["a.test"], r.Certificates.ByHost["b.test"]; a == nil || a != b {
+	if a, b := r.Certificates.ByHost["a.test"], r.Certificates.ByHost["b.test"]; a == nil || b == nil || a.Pairs[0] != b.Pairs[0] {
 		t.Errorf("a.test has %p, b.test has %p, want one certificate", a, b)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -63,16 +64,28 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 		s.access = proxy.NewAccessLog(w.out, c.AccessLog)
 		s.metrics.CountLines(s.access)
 	}
+	s.certs.Base = &tls.Config{NextProtos: proxy.Protocols()}
 	s.front = &proxy.Server{
-		Log:            log,
-		AccessLog:      s.access,
-		GetCertificate: s.certs.GetCertificate,
-		Trusted:        c.TrustedProxies,
-		Observer:       s.metrics.Unrouted(),
+		Log:       log,
+		AccessLog: s.access,
+		Handshake: s.handshake,
+		Admits:    s.admits,
+		Trusted:   c.TrustedProxies,
+		Observer:  s.metrics.Unrouted(),
 	}
 	s.streams = &stream.Server{Address: c.BindAddress, Log: log}
 	s.admin = newAdmin(s)
 	return s, nil
+}
+
+// handshake and admits are what the certificates say, for the front, which knows nothing of them.
+func (s *server) handshake(hello *tls.ClientHelloInfo) (config *tls.Config, met any, err error) {
+	return s.certs.Handshake(hello)
+}
+
+func (s *server) admits(met any, host string) bool {
+	h, ok := met.(*certs.Host)
+	return ok && s.certs.Admits(h, host)
 }
 
 // patience is how long connections wait in the listeners' queues for the first table. A folder has one before the

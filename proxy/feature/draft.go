@@ -123,6 +123,9 @@ type HostDraft struct {
 	WWW *WWWRedirect
 	// Passthrough leaves the TLS connections of the host to its endpoints. Nil: TLS ends here.
 	Passthrough *Passthrough
+	// Suites are those of TLS 1.2 that handshakes for the hosts may use. Nil: the usual ones. Of several Ingresses with such
+	// for a host the oldest counts.
+	Suites []uint16
 
 	layers layers
 }
