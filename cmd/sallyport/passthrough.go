@@ -5,6 +5,7 @@ import (
 
 	"sallyport/controller"
 	"sallyport/proxy"
+	"sallyport/proxy/admin"
 	"sallyport/proxy/stream"
 )
 
@@ -33,4 +34,10 @@ func (s *server) setPassthrough(result controller.Result) {
 	}
 	s.passages = passages
 	s.front.SetPassthrough(now)
+}
+
+// countPassthrough is what the metrics say of connections that are passed on.
+func (s *server) countPassthrough() admin.Passthrough {
+	c := s.streams.Counts()
+	return admin.Passthrough{Connections: c.Passed, Refused: c.Unpassed, Open: c.OpenPassed}
 }

@@ -74,6 +74,7 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 		Observer:  s.metrics.Unrouted(),
 	}
 	s.streams = &stream.Server{Address: c.BindAddress, Log: log}
+	s.metrics.CountPassthrough(s.countPassthrough)
 	s.admin = newAdmin(s)
 	return s, nil
 }
