@@ -207,7 +207,7 @@ func TestHellosThatNeverEndAreBounded(t *testing.T) {
 	}
 	each := most / float64(min(atOnce, hellos(t)))
 	t.Logf("%d half hellos, %d at a time: %.1f MiB more, %.1f KiB each", hellos(t), min(atOnce, hellos(t)), most/(1<<20), each/(1<<10))
-	if bound := 24<<20 + 16<<10*float64(min(atOnce, hellos(t))); most > bound {
+	if bound := 24<<20 + 24<<10*float64(min(atOnce, hellos(t))); most > bound {
 		t.Errorf("they take %.1f MiB, want %.1f at most", most/(1<<20), bound/(1<<20))
 	}
 	e2e.Eventually(t, "nothing is left of them", func() error {
