@@ -24,7 +24,7 @@ demo: ## Serve the built-in demo on this machine
 
 .PHONY: test
 test: controlplane ## Run every test there is; `go test ./...` is the quick part of it
-	E2E_SWAPS=1000 E2E_FLOWS=100000 $(GO) test ./...
+	E2E_SWAPS=1000 E2E_FLOWS=100000 E2E_HELLOS=100000 $(GO) test ./...
 	$(GO) test -count=1 -tags controlplane -timeout 30m ./e2e/cluster
 	cd e2e/oauth2proxy && $(GO) test -count=1 -timeout 30m .
 
@@ -35,6 +35,11 @@ test-cluster: controlplane ## Run the tests against a real API server only, with
 .PHONY: test-oauth2
 test-oauth2: ## Run the tests against a real oauth2-proxy only; its first run builds one, which takes minutes
 	cd e2e/oauth2proxy && $(GO) test -count=1 -timeout 30m .
+
+.PHONY: test-browser
+test-browser: ## Open a host with a certificate of the local CA in Chromium, which is installed if it is missing (Debian)
+	@command -v chromium >/dev/null && command -v certutil >/dev/null || { apt-get update && apt-get install -y chromium libnss3-tools; }
+	$(GO) test -count=1 -tags browser -timeout 15m -run '^TestABrowser' -v ./e2e
 
 .PHONY: controlplane
 controlplane: ## Build the Kubernetes that the tests run against; minutes, once for a machine
@@ -65,6 +70,7 @@ lint: ## Check formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags controlplane ./e2e/cluster
+	$(GO) vet -tags browser ./e2e
 	cd e2e/oauth2proxy && $(GO) vet .
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags controlplane ./e2e/cluster

@@ -74,6 +74,10 @@ type Store struct {
 	// the first handshake. Nil: nothing.
 	Base *tls.Config
 
+	// Local makes a certificate for a name, which is in the one form of hosts or empty for none, where there would be none
+	// but the self-signed one. Nil, or where it returns nil: that one. Set it before the first handshake.
+	Local func(name string) *tls.Certificate
+
 	current atomic.Pointer[state]
 	tickets tickets
 	configs configs
@@ -139,6 +143,12 @@ func (s *Store) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 	}
 	if len(pairs) == 0 {
 		pairs = now.usual.Pairs
+	}
+	if len(pairs) == 0 && s.Local != nil {
+		name, _ := normal(hello.ServerName)
+		if pair := s.Local(name); pair != nil {
+			return pair, nil
+		}
 	}
 	if len(pairs) == 0 {
 		s.once.Do(s.makeDefault)

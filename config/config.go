@@ -62,6 +62,8 @@ type Config struct {
 	ConfigMap                Name // defaults of annotations and settings of the process; zero: none
 	TCPServices, UDPServices Name // ConfigMaps with Services that have ports of their own; zero: none
 
+	EnableSSLPassthrough bool // the annotation ssl-passthrough counts
+
 	DisableSvcExternalName bool // Services of type ExternalName are not served
 	// AllowExternalNameAddresses are taken from names of Services although they are refused otherwise. Empty: none.
 	AllowExternalNameAddresses []netip.Prefix
@@ -91,6 +93,7 @@ type Config struct {
 	LogLevel            slog.Level
 	LogFormat           string // "auto", "text" or "json"
 	Profiling           bool
+	StateDir            string        // what outlives the process where a folder is served; empty: that of the user
 	DrainDelay          time.Duration // between SIGTERM and the end of accepting
 	ShutdownGracePeriod time.Duration // from then on, for what is in flight
 }

@@ -59,6 +59,7 @@ func TestEveryFlagReachesItsField(t *testing.T) {
 		"--election-ttl=3", "--leader-elect=false",
 		"--tcp-services-configmap=a/tcp", "--udp-services-configmap=b/udp", "--disable-svc-external-name", "--allow-external-name-addresses=127.0.0.0/8,::1", "--resolv-conf=r",
 		"--enable-topology-aware-routing", "--zone=z", "--node-name=n",
+		"--enable-ssl-passthrough", "--state-dir=s",
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +78,7 @@ func TestEveryFlagReachesItsField(t *testing.T) {
 		TrustedProxies:      []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 		ProxyConnectTimeout: time.Second, ProxySendTimeout: 2 * time.Minute, ProxyReadTimeout: 3 * time.Second,
 		DrainDelay: 0, ShutdownGracePeriod: 5 * time.Minute, AccessLog: "off", LogLevel: slog.LevelError, LogFormat: "json",
-		Profiling: true,
+		Profiling: true, StateDir: "s", EnableSSLPassthrough: true,
 
 		PublishService: Name{"a", "b"}, PublishStatusAddress: []string{"192.0.2.7", "lb.example.org"}, ReportNodeInternalIPAddress: true,
 		DisableSyncEvents: true, ElectionID: "x.y", ElectionTTL: 3 * time.Second, DisableLeaderElection: true,
@@ -144,7 +145,7 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 		one, _ := flagSet()
 		const nonsense = "\x00 nonsense"
 		err := Environment(one, environment(map[string]string{Variable(flag.Name): nonsense}))
-		free := flag.Name == "kubeconfig" || flag.Name == "resolv-conf" || flag.Name == "manifests" || flag.Name == "ingress-class" || flag.Name == "watch-namespace-selector"
+		free := flag.Name == "kubeconfig" || flag.Name == "resolv-conf" || flag.Name == "state-dir" || flag.Name == "manifests" || flag.Name == "ingress-class" || flag.Name == "watch-namespace-selector"
 		switch {
 		case free && err != nil:
 			t.Errorf("%s: %v, want any text taken", Variable(flag.Name), err)

@@ -31,6 +31,7 @@ func (c *Config) AddClasses(flags *pflag.FlagSet) {
 func (c *Config) AddServices(flags *pflag.FlagSet) {
 	flags.Var(name{&c.TCPServices}, "tcp-services-configmap", "ConfigMap with Services that are served over TCP, each on a port of its own, as in sallyport/tcp")
 	flags.Var(name{&c.UDPServices}, "udp-services-configmap", "ConfigMap with Services that are served over UDP, likewise")
+	flags.VarPF(toggle{&c.EnableSSLPassthrough}, "enable-ssl-passthrough", "", "pass the TLS connections of hosts with the annotation ssl-passthrough on as they are").NoOptDefVal = "true"
 	flags.VarPF(toggle{&c.DisableSvcExternalName}, "disable-svc-external-name", "", "serve no Service of type ExternalName").NoOptDefVal = "true"
 	flags.Var(prefixes(&c.AllowExternalNameAddresses), "allow-external-name-addresses", "addresses that names of ExternalName Services may lead to although they are refused otherwise, as loopback, link-local and the API server's are (repeatable)")
 }
@@ -85,6 +86,7 @@ func (c *Config) AddProcess(flags *pflag.FlagSet) {
 	flags.Var(choice{&c.AccessLog, []string{"off", "text", "json"}}, "access-log", "access log on standard output: off, text or json")
 	flags.Var(level{&c.LogLevel}, "log-level", "least level that is logged: debug, info, warn or error")
 	flags.Var(choice{&c.LogFormat, []string{"auto", "text", "json"}}, "log-format", "form of the log on standard error: text, json, or auto for text on a terminal")
+	flags.StringVar(&c.StateDir, "state-dir", c.StateDir, "`DIR` for what outlives the process where a folder of manifests is served, as its local CA; $XDG_STATE_HOME/sallyport or ~/.local/state/sallyport when empty")
 	flags.Var(verbosity{&c.LogLevel}, "v", "the same as --log-level, as a number: 3 and above is debug, below is info")
 	flags.VarPF(toggle{&c.Profiling}, "profiling", "", "serve Go's profiles under /debug/pprof on the admin port").NoOptDefVal = "true"
 	hideAliases(flags)

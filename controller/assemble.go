@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sallyport/certs"
+	"sallyport/proxy/stream"
 	"sallyport/router"
 )
 
@@ -22,6 +23,8 @@ type host struct {
 
 	wanted []string // further names that it asks for
 	www    string   // its twin, if that is to lead here; "": it is not
+
+	passage *stream.Service // to where its TLS connections are passed on; nil: their TLS ends here
 
 	tls         bool        // the host has an entry for TLS: some Ingress with a rule for it has spec.tls
 	secure      *certs.Host // how hands are shaken; nil: with the default certificate, and nothing beside
@@ -64,6 +67,7 @@ func (b *Builder) assemble(h *host) bool {
 		}
 	}
 	h.routes, h.fallback = routes, fallback
+	b.assemblePassage(h)
 	return changed
 }
 

@@ -12,6 +12,7 @@ import (
 	"sallyport/certs"
 	"sallyport/proxy"
 	"sallyport/proxy/feature"
+	"sallyport/proxy/stream"
 	"sallyport/proxy/upstream"
 	"sallyport/router"
 )
@@ -43,6 +44,10 @@ type Builder struct {
 	configProblems []Problem
 
 	streams streams
+
+	passed        map[string]*host // whose TLS connections are passed on
+	passedChanged bool
+	passthrough   map[string]*stream.Service // never written to once it was handed out; nil: none
 
 	problems []Problem // of the last build, but for those with the default certificate
 	served   int       // Ingresses, in part at least
@@ -78,6 +83,7 @@ func NewBuilder(o Options) *Builder {
 		secrets:      make(index[Key]),
 		objects:      make(index[Ref]),
 		aliases:      make(map[string][]*host),
+		passed:       make(map[string]*host),
 		byHost:       make(map[string]*certs.Host),
 	}
 	b.options.Settings.RefuseAddress = o.refuseAddress
@@ -113,6 +119,7 @@ func (b *Builder) Build(s *Snapshot) Result {
 	b.touchAliases(w)
 	b.updateTLS(s, w)
 	changed := b.updateTable(w)
+	b.updatePassthrough(changed)
 	for _, d := range b.retired {
 		b.retire(d)
 	}
@@ -130,6 +137,7 @@ func (b *Builder) Build(s *Snapshot) Result {
 		Clients:       b.config.Clients(),
 		Around:        b.config.Around(),
 		Streams:       b.streams.list,
+		Passthrough:   b.passthrough,
 		OnlyEndpoints: w.endpoints,
 		Ingresses:     b.served, Hosts: len(b.hosts), Routes: b.routes,
 	}

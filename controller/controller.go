@@ -124,9 +124,13 @@ type Result struct {
 	// controller has no ConfigMap.
 	Clients *proxy.Clients
 	// Around stands around every answer of the front. Nil: nothing does.
-	Around   func(http.Handler) http.Handler
-	Streams  []stream.Service // that have ports of their own; never written to once it was handed out
-	Problems []Problem        // by object and field
+	Around  func(http.Handler) http.Handler
+	Streams []stream.Service // that have ports of their own; never written to once it was handed out
+	// Passthrough are the hosts whose TLS connections are passed on, by name, wildcards included, and where to: a Service
+	// without a pool closes them. A nil Service is that of a host below such a wildcard whose TLS ends here. The same map as
+	// the time before unless it changed.
+	Passthrough map[string]*stream.Service
+	Problems    []Problem // by object and field
 
 	// OnlyEndpoints says that endpoints may be others than after the build before, and nothing else is: neither the
 	// Ingresses that are served nor the problems, nor an object that one of these is about.

@@ -122,6 +122,7 @@ const (
 	ReasonCanaryUnused          = "CanaryUnused"          // there is no route that the canary could follow
 	ReasonAliasTaken            = "AliasTaken"            // another Ingress has the host, or asked for it before
 	ReasonPathAsText            = "PathAsText"            // the host's paths are regular expressions, and this is none
+	ReasonPassedThrough         = "PassedThrough"         // what TLS connections meet that are passed on, or do not meet
 	ReasonCatchAllDisabled      = "CatchAllDisabled"
 	ReasonInternal              = "InternalFault" // a fault of ours, met while this object was looked at
 )

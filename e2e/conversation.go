@@ -23,7 +23,7 @@ import (
 // (https://pkg.go.dev/golang.org/x/tools/txtar) whose comment says what it claims and whose files are
 //
 //	-- world --             what exists beside the proxy, a line each:
-//	service [NS/]NAME:PORT A [B ...] a Service of `run --map`, with echo endpoints A, B, ...
+//	service [NS/]NAME:PORT A [B ...] a Service of `run --map`, with echo endpoints A, B, ...; those named tls-... speak TLS
 //	authority NAME [ISSUER]          an authority for certificates, which vouches for itself or has another do so
 //	certificate NAME AUTHORITY [CN]  a certificate of an authority, or of none: "self"; its common name and host is NAME or CN
 //	secret NAME KEY=WHAT:NAME ...    a Secret that is served, of namespace default: WHAT is ca, crt or key
@@ -54,6 +54,7 @@ import (
 //	< host a.test                      the Host as the endpoint saw it
 //	< body ~ regexp                    the body matches
 //	< certificate a.test               the certificate that was shown is for this name
+//	< nothing                          the connection ends without an answer
 //	put manifests/a.yaml from b.yaml   the folder changes; the next request is repeated until its answer fits
 //	remove manifests/a.yaml            likewise
 type Conversation struct {
@@ -337,6 +338,13 @@ func (s *step) ask(p *Process, client *http.Client) error {
 		}
 		request.Header = s.header.Clone()
 		response, err := client.Do(request)
+		if slices.Contains(s.expected, "nothing") {
+			if err == nil {
+				response.Body.Close()
+				return fmt.Errorf("the answer is %s, want none", response.Status)
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -1,15 +1,21 @@
 package e2e
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // An Endpoint is a server behind the proxy, playing a pod.
@@ -79,10 +85,15 @@ func bid(w http.ResponseWriter, r *http.Request, name string) (status int) {
 	return status
 }
 
-// Serve starts an endpoint with a handler of the test's own, over HTTP/1.1 and HTTP/2 cleartext.
+// Serve starts an endpoint with a handler of the test's own, over HTTP/1.1 and HTTP/2 cleartext; over TLS, with a certificate
+// for its own name, where that begins with "tls-".
 func Serve(t testing.TB, addr, name string, handler http.Handler) *Endpoint {
 	t.Helper()
-	return serveOver(t, nil, addr, name, handler)
+	var config *tls.Config
+	if strings.HasPrefix(name, "tls-") {
+		config = &tls.Config{Certificates: []tls.Certificate{SelfSigned(t, name)}}
+	}
+	return serveOver(t, config, addr, name, handler)
 }
 
 // serveOver is Serve over TLS, unless config is nil.
@@ -111,4 +122,20 @@ func serveOver(t testing.TB, config *tls.Config, addr, name string, handler http
 		<-done
 	})
 	return &Endpoint{Name: name, Addr: listener.Addr().String()}
+}
+
+// SelfSigned makes a certificate for names that nobody trusts.
+func SelfSigned(t testing.TB, names ...string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: names, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

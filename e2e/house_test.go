@@ -24,7 +24,8 @@ var mayImport = map[string][]string{
 	"certs":               {},
 	"proxy/http1":         {},
 	"proxy/proxyprotocol": {},
-	"proxy":               {"router", "proxy/http1", "proxy/proxyprotocol"},
+	"proxy/clienthello":   {},
+	"proxy":               {"router", "proxy/clienthello", "proxy/http1", "proxy/proxyprotocol"},
 	"proxy/upstream":      {"proxy", "router", "proxy/http1"},
 	"proxy/feature":       {"router", "proxy", "proxy/http1", "proxy/upstream", "proxy/feature/htpasswd", "proxy/feature/limiter", "proxy/feature/pattern", "proxy/feature/trust", "proxy/feature/value", "spelling"},
 	"proxy/feature/value": {"proxy", "spelling"},
@@ -34,7 +35,7 @@ var mayImport = map[string][]string{
 	"proxy/feature/pattern":  {},
 	"proxy/feature/trust":    {},
 
-	"proxy/stream":         {"proxy/proxyprotocol", "proxy/upstream"},
+	"proxy/stream":         {"proxy", "proxy/proxyprotocol", "proxy/upstream"},
 	"proxy/admin":          {"router", "proxy"},
 	"controller":           {"router", "proxy", "proxy/feature", "proxy/feature/pattern", "proxy/stream", "proxy/upstream", "certs"},
 	"controller/manifests": {"controller", "config", "spelling"},

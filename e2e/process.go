@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -90,6 +91,9 @@ func newProcess(t testing.TB, args []string) (*Process, []string) {
 		exited: make(chan struct{}), log: new(output),
 	}
 	p.client = p.Client(nil)
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--manifests") }) {
+		args = append([]string{"--state-dir=" + filepath.Join(t.TempDir(), "state")}, args...)
+	}
 	return p, append([]string{"run", "--http-port=" + plain, "--https-port=" + secure, "--admin-port=" + admin}, args...)
 }
 

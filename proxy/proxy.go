@@ -38,6 +38,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sallyport/proxy/clienthello"
 	"sallyport/router"
 )
 
@@ -63,12 +64,14 @@ type Server struct {
 	// client takes. Zero: 60 s.
 	BodyTimeout time.Duration
 
-	table    atomic.Pointer[router.Table]
-	belief   atomic.Pointer[belief] // nil: that of the zero Clients, which nobody needed yet
-	refusals refusals
-	around   atomic.Pointer[http.Handler] // nil: dispatch alone
-	draining atomic.Bool
-	life     life
+	table       atomic.Pointer[router.Table]
+	passthrough atomic.Pointer[Passthrough] // nil: no host's connections are passed on
+	hellos      clienthello.Reader
+	belief      atomic.Pointer[belief] // nil: that of the zero Clients, which nobody needed yet
+	refusals    refusals
+	around      atomic.Pointer[http.Handler] // nil: dispatch alone
+	draining    atomic.Bool
+	life        life
 }
 
 // SetTable puts another table in place. Requests that have their route keep it.
@@ -205,6 +208,10 @@ func (s *Server) answer(v *visit, r *http.Request) {
 		return
 	}
 	r.Host = v.host
+	if p := s.passthrough.Load(); p != nil && r.TLS != nil && p.passage(e.Host) != nil {
+		Fail(w, r, http.StatusMisdirectedRequest, Misdirected) // its TLS is not ours to end, whatever name the handshake had
+		return
+	}
 	v.identifyTarget(r.Header)
 	if e.Target == "*" { // OPTIONS about the server as a whole (RFC 9110 section 9.3.7)
 		w.Header().Set("Content-Length", "0")

@@ -74,8 +74,13 @@ func (s *secure) serve(l net.Listener) error {
 func (s *secure) shake(plain net.Conn) {
 	defer s.front.life.open.Add(-1)
 	plain.RemoteAddr() // which reads a PROXY header, in its own time
-	c := tls.Server(&greeting{Conn: plain}, s.config)
 	plain.SetDeadline(time.Now().Add(headTimeout))
+	if p := s.front.passthrough.Load(); p != nil {
+		if plain = s.front.divert(p, plain); plain == nil {
+			return
+		}
+	}
+	c := tls.Server(&greeting{Conn: plain}, s.config)
 	if err := c.Handshake(); err != nil {
 		s.refuse(plain, err)
 		return

@@ -201,6 +201,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	// A demo with a problem in it has a value for every metric.
 	d := startDemo(t, "--access-log=text")
 	e2e.WriteFile(t, filepath.Join(d.folder(t), "5-broken.yaml"), broken)
+	e2e.WriteFile(t, filepath.Join(d.folder(t), "6-secret.yaml"), ownCertificate(t, "own.localhost"))
 	shell(t, "curl -sk https://secure.localhost:30443/")
 	served := make(map[string]bool)
 	e2e.Eventually(t, "the problem is counted", func() error {

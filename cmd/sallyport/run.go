@@ -64,6 +64,9 @@ func run(command *cobra.Command, w world, c config.Config) error {
 	if err != nil {
 		return err
 	}
+	if len(c.Manifests) > 0 {
+		s.useLocalCA(openLocalCA(w, c, log))
+	}
 	if from, ok := source.(clusterSource); ok {
 		if s.feedback, err = newFeedback(w, c, from, s.metrics, log); err != nil {
 			return err

@@ -43,9 +43,11 @@ type server struct {
 	serving  atomic.Bool   // the listeners of front are served
 	draining atomic.Bool
 
-	reporter reporter    // used by apply alone
-	again    *time.Timer // has apply be called when certificates begin or end; nil before the first
-	nudge    func()      // has apply be called again; from serve on
+	reporter reporter                           // used by apply alone
+	again    *time.Timer                        // has apply be called when certificates begin or end; nil before the first
+	nudge    func()                             // has apply be called again; from serve on
+	passed   map[string]*stream.Service         // likewise
+	passages map[stream.Service]*stream.Passage // likewise
 }
 
 // newServer joins the parts. Nothing runs yet.
@@ -74,6 +76,7 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 		Observer:  s.metrics.Unrouted(),
 	}
 	s.streams = &stream.Server{Address: c.BindAddress, Log: log}
+	s.metrics.CountPassthrough(s.countPassthrough)
 	s.admin = newAdmin(s)
 	return s, nil
 }
@@ -192,6 +195,7 @@ func (s *server) apply(now state) {
 	s.front.SetClients(result.Clients)
 	s.front.SetAround(result.Around)
 	s.streams.Set(result.Streams, trustOf(s.config, result.Clients))
+	s.setPassthrough(result)
 	if result.TableChanged {
 		s.front.SetTable(result.Table)
 	}

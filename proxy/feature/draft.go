@@ -122,6 +122,8 @@ type HostDraft struct {
 	Aliases []string
 	// WWW sends the clients of the host's twin, with or without "www.", here.
 	WWW *WWWRedirect
+	// Passthrough leaves the TLS connections of the host to its endpoints. Nil: TLS ends here.
+	Passthrough *Passthrough
 	// Suites are those of TLS 1.2 that handshakes for the hosts may use. Nil: the usual ones. Of several Ingresses with such
 	// for a host the oldest counts.
 	Suites []uint16

@@ -52,7 +52,7 @@ var All = []func(*Annotations, *Draft){
 	// Who has the last word on every answer, and what no request gets past.
 	clients, wordBlocklist, accessLog, responseHeaders, errorPages,
 	// What is asked for the host as a whole, outside of everything that is asked for paths.
-	serverAlias, clientAuth, fromToWWW, blocks, appRoot,
+	sslPassthrough, serverAlias, clientAuth, fromToWWW, blocks, appRoot,
 	// What browsers ask before they ask.
 	cors,
 	// What no request gets past, whoever sends it.
@@ -86,6 +86,8 @@ type Settings struct {
 	// HTTPPort and HTTPSPort are where clients reach the listeners, for redirects that name them. Zero means 80 and 443.
 	HTTPPort  int
 	HTTPSPort int
+	// Passthrough allows Ingresses to have TLS connections passed on.
+	Passthrough bool
 	// DefaultBackend returns the backend that answers what no route takes, nil while it has no endpoints. Nil: there is none.
 	DefaultBackend func() *Backend
 	// RefuseAddress says what is at an address to which nobody may have copies of requests sent, "" for nothing of that kind.

@@ -13,6 +13,7 @@ var inert = []struct{ names, needs []string }{
 	}, []string{"auth-url"}},
 	{[]string{"auth-secret-type", "auth-realm"}, []string{"auth-type"}},
 	{[]string{"auth-tls-verify-depth", "auth-tls-error-page", "auth-tls-pass-certificate-to-upstream"}, []string{"auth-tls-secret"}},
+	{[]string{announceName}, []string{passthroughName}},
 	{[]string{"limit-burst-multiplier"}, []string{"limit-rps", "limit-rpm"}},
 	{[]string{"limit-allowlist", "limit-whitelist"}, []string{"limit-rps", "limit-rpm", "limit-connections"}},
 }

@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -112,7 +113,8 @@ func Accept(l net.Listener, take func(net.Conn)) error {
 
 // LooksLikeHTTP reports whether the first bytes of a connection are those of a request in the clear.
 func LooksLikeHTTP(first []byte) bool {
-	return len(first) > 0 && first[0] >= 'A' && first[0] <= 'Z' && all(first, tokenByte|targetByte)
+	method, target, _ := bytes.Cut(first, []byte(" "))
+	return len(method) > 0 && method[0] >= 'A' && method[0] <= 'Z' && all(method, tokenByte) && all(target, targetByte)
 }
 
 // Go serves a connection in a goroutine of its own, in which it is asked for its addresses too: one behind a PROXY header
