@@ -26,6 +26,7 @@ type host struct {
 	tls         bool             // the host has an entry for TLS: some Ingress with a rule for it has spec.tls
 	certificate *tls.Certificate // nil: the default one
 	tlsProblems []Problem
+	order       *Order // nil: none
 }
 
 // older orders Ingresses by who comes first where two want the same (reference A1, step 4).

@@ -107,10 +107,12 @@ const (
 	ReasonSecretNotFound        = "SecretNotFound"
 	ReasonConfigMapNotFound     = "ConfigMapNotFound"
 	ReasonBadCertificate        = "BadCertificate"
-	ReasonHostNotCovered        = "HostNotCovered" // by the certificate
-	ReasonConflict              = "PathConflict"   // an older Ingress has the same host, path and type
-	ReasonSharedHost            = "SharedHost"     // Ingresses of several namespaces serve one host
-	ReasonSharedService         = "SharedService"  // an older Ingress asks for something else of one Service port
+	ReasonHostNotCovered        = "HostNotCovered"        // by the certificate
+	ReasonNotOrdered            = "CertificateNotOrdered" // of an authority, although somebody asks for it
+	ReasonNotIssued             = "CertificateNotIssued"  // by an authority that was asked for it
+	ReasonConflict              = "PathConflict"          // an older Ingress has the same host, path and type
+	ReasonSharedHost            = "SharedHost"            // Ingresses of several namespaces serve one host
+	ReasonSharedService         = "SharedService"         // an older Ingress asks for something else of one Service port
 	ReasonBadAnnotation         = "BadAnnotation"
 	ReasonUnknownAnnotation     = "UnknownAnnotation"
 	ReasonUnsupportedAnnotation = "UnsupportedAnnotation" // ingress-nginx has it, we do not

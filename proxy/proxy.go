@@ -50,6 +50,12 @@ type Server struct {
 	AccessLog *AccessLog
 	// GetCertificate chooses the certificate of a handshake. Nil: ServeTLS cannot be used.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Answer returns what a certificate authority that asks for a token at a host is answered, if the token is known (RFC 8555
+	// section 8.3). Nothing stands before it: no redirect, no credentials, no list. Nil: no token is known.
+	Answer func(host, token string) (string, bool)
+	// Handshake returns how TLS is spoken in a handshake that is only to show an authority that the host is here, after which
+	// the connection is closed (RFC 8737); nil for all others. Nil: there are none.
+	Handshake func(*tls.ClientHelloInfo) *tls.Config
 	// Trusted are the networks of peers whose X-Forwarded-* fields are believed: load balancers in front. Empty: nobody's,
 	// but for those that [Server.SetClients] names.
 	Trusted []netip.Prefix
@@ -197,6 +203,9 @@ func (s *Server) answer(v *visit, r *http.Request) {
 	if e.Target == "*" { // OPTIONS about the server as a whole (RFC 9110 section 9.3.7)
 		w.Header().Set("Content-Length", "0")
 		w.WriteHeader(http.StatusOK)
+		return
+	}
+	if s.answerAuthority(w, r) {
 		return
 	}
 	table := s.table.Load()

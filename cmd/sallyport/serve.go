@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,7 @@ type server struct {
 	access  *proxy.AccessLog // nil: none
 	metrics *admin.Metrics
 	admin   *admin.Server
+	orders  *orderer // nil: no certificates are ordered
 	// feedback tells the cluster what became of its objects; nil: there is none, or it is only read.
 	feedback *feedback.Writer
 
@@ -55,6 +57,7 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 	}
 	options.APIServers = apiServers(w)
 	options.OwnPorts = l.ports()
+	options.ACMENamespace = ordersNamespace(w, c)
 	options.Retain, options.Release = s.metrics.Retain, s.metrics.Release
 	s.builder = controller.NewBuilder(options)
 	if c.AccessLog != "off" {
@@ -71,6 +74,13 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 	s.streams = &stream.Server{Address: c.BindAddress, Log: log}
 	s.admin = newAdmin(s)
 	return s, nil
+}
+
+// order has certificates ordered. Call it before serve.
+func (s *server) order(o *orderer) {
+	s.orders = o
+	s.front.Answer, s.front.Handshake = o.manager.Answer, o.manager.Handshake
+	s.admin.Remark = o.remark
 }
 
 // patience is how long connections wait in the listeners' queues for the first table. A folder has one before the
@@ -112,6 +122,8 @@ func (s *server) serve(ctx context.Context, from source) error {
 		defer close(told)
 		if s.feedback != nil {
 			s.feedback.Run(staying)
+		} else if s.orders != nil {
+			s.orders.manager.Run(staying)
 		}
 	}()
 
@@ -170,6 +182,9 @@ func (s *server) drain(told <-chan struct{}) {
 // apply builds the table of a state and puts it in place.
 func (s *server) apply(now state) {
 	s.names.Bring(now.snapshot)
+	if s.orders != nil {
+		s.orders.bring(now.snapshot)
+	}
 	result := s.builder.Build(now.snapshot)
 	s.names.Follow(s.builder.Names())
 	s.certs.Set(result.Certificates)
@@ -180,6 +195,11 @@ func (s *server) apply(now state) {
 		s.front.SetTable(result.Table)
 	}
 	problems := result.Problems
+	if s.orders != nil {
+		ordered, changed := s.orders.review(result, s.builder.Orders)
+		problems = append(slices.Clip(problems), ordered...)
+		result.OnlyEndpoints = result.OnlyEndpoints && !changed
+	}
 	if now.report != nil {
 		problems = now.report(problems)
 	}
