@@ -104,8 +104,13 @@ func (m *Manager) register(ctx context.Context, client *acme.Client) error {
 		account.ExternalAccountBinding = &acme.ExternalAccountBinding{KID: m.options.KeyID, Key: m.options.MACKey}
 	}
 	_, err := client.Register(ctx, account, acme.AcceptTOS)
-	if err != nil && !errors.Is(err, acme.ErrAccountAlreadyExists) {
+	var refused *acme.Error
+	switch {
+	case err == nil, errors.Is(err, acme.ErrAccountAlreadyExists):
+	case errors.As(err, &refused) && !isTheirs(refused):
 		return accountError{err}
+	default:
+		return err
 	}
 	m.log.Info("have an account at the certificate authority", "directory", m.options.directory(), "account", string(client.KID))
 	return nil

@@ -34,7 +34,7 @@ type storeError struct{ error }
 
 func (e storeError) Unwrap() error { return e.error }
 
-// An accountError is a failure to open an account.
+// An accountError is an account that the authority does not want.
 type accountError struct{ error }
 
 func (e accountError) Unwrap() error { return e.error }
