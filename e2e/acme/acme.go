@@ -261,17 +261,29 @@ func (a *Authority) admit(w http.ResponseWriter, r *http.Request) bool {
 		}
 	}
 	a.mu.Unlock()
-	if free != nil {
-		select {
-		case <-free:
-		case <-r.Context().Done():
-			return false
-		}
+	if free != nil && !a.wait(r, free) {
+		return false
 	}
 	if r.URL.Path == OrderPath && r.Method == http.MethodPost {
 		a.count(r)
 	}
 	return true
+}
+
+// wait returns false when the client left meanwhile, which is seen once its request has been read.
+func (a *Authority) wait(r *http.Request, free chan struct{}) bool {
+	text, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(text))
+	if err == nil {
+		select {
+		case <-free:
+		case <-r.Context().Done():
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting--
+	return r.Context().Err() == nil
 }
 
 // The paths of Pebble that a test may want to hold or trouble.
@@ -356,7 +368,8 @@ func (a *Authority) Trouble(path string, requests int) {
 	a.path, a.trouble = path, requests
 }
 
-// Hold has requests for paths that begin like path wait until free is called, and says how many have come to wait.
+// Hold has requests for paths that begin like path wait until free is called, and says how many do. One whose client leaves is
+// dropped.
 func (a *Authority) Hold(path string) (waiting func() int, free func()) {
 	channel := make(chan struct{})
 	a.mu.Lock()

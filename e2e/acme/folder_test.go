@@ -137,7 +137,7 @@ func TestAHostThatLeadsElsewhere(t *testing.T) {
 	expect(t, a, s, "good.test")
 	for host, want := range map[string]string{
 		"away.test":    "the certificate authority does not get through to away.test on port 80: does its DNS lead here, and is the port open?",
-		"unknown.test": "the certificate authority finds no address of unknown.test in the DNS, where one is expected that leads here:",
+		"unknown.test": "the certificate authority does not get through to unknown.test on port 80: does its DNS lead here, and is the port open?",
 		"blocked.test": "the certificate authority issues none for blocked.test:",
 	} {
 		e2e.Eventually(t, host+" is told what is wrong", func() error {
@@ -215,6 +215,12 @@ func TestAnAuthorityInTrouble(t *testing.T) {
 			return nil
 		})
 		s.Kill()
+		e2e.Eventually(t, "what it was about to say is lost", func() error {
+			if waiting() > 0 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
 		free()
 		s = start(t, a, state, ingress("a", "", "a.test"))
 		expect(t, a, s, "a.test")
