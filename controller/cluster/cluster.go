@@ -26,7 +26,7 @@
 //
 // # What it does not do
 //
-// It writes nothing: status, Events and leases are the business of controller/feedback. It decides nothing about an object but whether its
+// It writes nothing: status, Events and leases are the business of controller/feedback, certificates that of controller/keeper. It decides nothing about an object but whether its
 // namespace is watched.
 package cluster
 

@@ -1,5 +1,5 @@
 // Package feedback tells a cluster what became of its objects: the addresses under which an Ingress is served, in its status,
-// and the mistakes in objects, as Events. It is the only code that writes to a cluster.
+// and the mistakes in objects, as Events. It and controller/keeper are the only code that writes to a cluster.
 //
 //	writer, err := feedback.New(feedback.Options{Config: source.Config(), Namespace: "sallyport", Service: key})
 //	go writer.Run(ctx)                                      // leads, when its turn comes, and writes
