@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"crypto/tls"
 	"slices"
 	"strings"
 
@@ -48,8 +49,9 @@ func (b *Builder) secretsOf(t *translated) []Key {
 	return keys
 }
 
-// order decides whether a certificate is ordered for a host that has none of its own, because of an Ingress that asks for it.
-func (b *Builder) order(s *Snapshot, h *host, by *site) {
+// order decides whether a certificate is ordered for a host that has none of its own, because of an Ingress that asks for it,
+// and has it shown.
+func (b *Builder) order(s *Snapshot, h *host, by *site, secure *certs.Host) {
 	t := by.owner
 	if t.features == nil || !t.features.Host.ACME {
 		return
@@ -67,7 +69,7 @@ func (b *Builder) order(s *Snapshot, h *host, by *site) {
 	})
 	key := b.options.orderedSecret(h.name)
 	if c := b.certificateOf(s, key); c.pair != nil && certs.Covers(c.pair, h.name) {
-		h.certificate = c.pair
+		secure.Pairs = []*tls.Certificate{c.pair}
 		h.order.Pair, h.order.Directory = c.pair, string(c.secret.Data[acme.DirectoryKey])
 	}
 }

@@ -2,11 +2,11 @@ package controller
 
 import (
 	"cmp"
-	"crypto/tls"
 	"fmt"
 	"slices"
 	"strings"
 
+	"sallyport/certs"
 	"sallyport/router"
 )
 
@@ -23,8 +23,8 @@ type host struct {
 	wanted []string // further names that it asks for
 	www    string   // its twin, if that is to lead here; "": it is not
 
-	tls         bool             // the host has an entry for TLS: some Ingress with a rule for it has spec.tls
-	certificate *tls.Certificate // nil: the default one
+	tls         bool        // the host has an entry for TLS: some Ingress with a rule for it has spec.tls
+	secure      *certs.Host // how hands are shaken; nil: with the default certificate, and nothing beside
 	tlsProblems []Problem
 	order       *Order // nil: none
 }

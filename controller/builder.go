@@ -2,7 +2,6 @@ package controller
 
 import (
 	"cmp"
-	"crypto/tls"
 	"iter"
 	"slices"
 	"strings"
@@ -56,8 +55,9 @@ type Builder struct {
 	table      *router.Table
 	generation uint64
 	routes     int
-	byHost     map[string]*tls.Certificate // never written to once it was handed out
-	retired    []*draft                    // that lost their place in this build
+	byHost     map[string]*certs.Host // never written to once it was handed out
+	again      time.Time              // when certificates are looked at again though nothing changed; zero: never
+	retired    []*draft               // that lost their place in this build
 }
 
 // NewBuilder returns a Builder that has built nothing yet.
@@ -78,7 +78,7 @@ func NewBuilder(o Options) *Builder {
 		secrets:      make(index[Key]),
 		objects:      make(index[Ref]),
 		aliases:      make(map[string][]*host),
-		byHost:       make(map[string]*tls.Certificate),
+		byHost:       make(map[string]*certs.Host),
 	}
 	b.options.Settings.RefuseAddress = o.refuseAddress
 	if key := o.DefaultBackend; key != (Key{}) {
@@ -101,6 +101,7 @@ func (b *Builder) Build(s *Snapshot) Result {
 	start := time.Now()
 	b.builds++
 	w := b.workOf(s)
+	b.ripen(w)
 	b.updateConfig(s, w)
 	for key := range w.ingresses {
 		b.update(s, key, w)
@@ -134,6 +135,7 @@ func (b *Builder) Build(s *Snapshot) Result {
 	}
 	result.Certificates.Default, result.Problems = b.defaultCertificate(s)
 	result.Problems = append(result.Problems, b.problems...)
+	result.Again = b.again
 	result.Took = time.Since(start)
 	return result
 }

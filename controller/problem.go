@@ -107,6 +107,8 @@ const (
 	ReasonSecretNotFound        = "SecretNotFound"
 	ReasonConfigMapNotFound     = "ConfigMapNotFound"
 	ReasonBadCertificate        = "BadCertificate"
+	ReasonBrokenChain           = "BrokenChain" // of a certificate: an issuer is missing, or expired
+	ReasonCertificateExpires    = "CertificateExpires"
 	ReasonHostNotCovered        = "HostNotCovered"        // by the certificate
 	ReasonNotOrdered            = "CertificateNotOrdered" // of an authority, although somebody asks for it
 	ReasonNotIssued             = "CertificateNotIssued"  // by an authority that was asked for it

@@ -59,12 +59,8 @@ func TestAnAuthorityIsAnsweredBeforeAnythingElse(t *testing.T) {
 // TestAHandshakeForAnAuthorityIsAllThereIs: the certificate is the one for it, and no request is served behind it.
 func TestAHandshakeForAnAuthorityIsAllThereIs(t *testing.T) {
 	proof := newPair(t)
-	s := &Server{Handshake: func(hello *tls.ClientHelloInfo) *tls.Config {
-		if len(hello.SupportedProtos) != 1 || hello.SupportedProtos[0] != "acme-tls/1" {
-			return nil
-		}
-		return &tls.Config{Certificates: []tls.Certificate{*proof}, NextProtos: []string{"acme-tls/1"}}
-	}}
+	config := &tls.Config{Certificates: []tls.Certificate{*proof}, NextProtos: []string{"acme-tls/1"}}
+	s := &Server{Handshake: func(*tls.ClientHelloInfo) (*tls.Config, any, error) { return config, nil, nil }}
 	_, secure := front(t, s, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was served") }))
 	c, err := tls.Dial("tcp", secure, &tls.Config{ServerName: "a.test", InsecureSkipVerify: true, NextProtos: []string{"acme-tls/1"}})
 	if err != nil {

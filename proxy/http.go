@@ -1,7 +1,7 @@
 package proxy
 
 import (
-	"crypto/tls"
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -26,16 +26,6 @@ const (
 	pingPatience  = 15 * time.Second
 	finishTimeout = 15 * time.Second // for the last bytes of an answer, beside the idle timeout
 )
-
-// suites are what TLS 1.2 may use: forward secrecy and authenticated encryption only. TLS 1.3 has no others.
-var suites = []uint16{
-	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-	tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-	tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-}
 
 // Serve serves HTTP/1.1 until the listener is closed or Shutdown is called, which makes it return nil. After Shutdown it
 // closes the listener at once.
@@ -96,6 +86,9 @@ func (s *Server) newHTTP2(handler http.Handler) *http.Server {
 		IdleTimeout:                  idleTimeout,
 		MaxHeaderBytes:               maxHead,
 		DisableGeneralOptionsHandler: true,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, http1.NetConnKey{}, c)
+		},
 		// What clients do wrong on the wire is for those who look for it.
 		ErrorLog: slog.NewLogLogger(s.log().Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{

@@ -1,6 +1,6 @@
 // Package proxy is the front: it takes requests, says what is known about them, finds their route and keeps the books.
 //
-//	front := &proxy.Server{GetCertificate: store.GetCertificate}
+//	front := &proxy.Server{Handshake: handshake, Admits: admits}
 //	front.SetTable(table)
 //	go front.Serve(plain)
 //	go front.ServeTLS(secure)
@@ -48,14 +48,15 @@ type Server struct {
 	Log *slog.Logger
 	// AccessLog gets a line for every exchange. Nil: none.
 	AccessLog *AccessLog
-	// GetCertificate chooses the certificate of a handshake. Nil: ServeTLS cannot be used.
-	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Handshake chooses how to shake hands with a client: with a configuration that speaks [Protocols], and that is never
+	// written to again. met is what the connection is good for by that, as Admits is asked. Nil: ServeTLS cannot be used.
+	Handshake func(*tls.ClientHelloInfo) (config *tls.Config, met any, err error)
+	// Admits reports whether requests for a host, which is in its one form, may come over a connection that has met this.
+	// They are answered 421 otherwise (RFC 9110 section 15.5.20). Nil: all may.
+	Admits func(met any, host string) bool
 	// Answer returns what a certificate authority that asks for a token at a host is answered, if the token is known (RFC 8555
 	// section 8.3). Nothing stands before it: no redirect, no credentials, no list. Nil: no token is known.
 	Answer func(host, token string) (string, bool)
-	// Handshake returns how TLS is spoken in a handshake that is only to show an authority that the host is here, after which
-	// the connection is closed (RFC 8737); nil for all others. Nil: there are none.
-	Handshake func(*tls.ClientHelloInfo) *tls.Config
 	// Trusted are the networks of peers whose X-Forwarded-* fields are believed: load balancers in front. Empty: nobody's,
 	// but for those that [Server.SetClients] names.
 	Trusted []netip.Prefix
@@ -196,6 +197,13 @@ func (s *Server) answer(v *visit, r *http.Request) {
 			w.Header().Set("Connection", "close") // what follows on the connection may be part of the same mischief
 		}
 		Fail(w, r, status, reason)
+		return
+	}
+	if r.TLS != nil && !s.admits(r, e.Host) {
+		if !e.multiplexed {
+			w.Header().Set("Connection", "close")
+		}
+		Fail(w, r, http.StatusMisdirectedRequest, Misdirected)
 		return
 	}
 	r.Host = v.host

@@ -27,18 +27,39 @@ func (s *Server) newSecure(d *door, addr net.Addr) *secure {
 	return &secure{
 		front: s, one: s.newHTTP1(d), two: s.newHTTP2(d), queue: newQueue(addr),
 		config: &tls.Config{
-			MinVersion:     tls.VersionTLS12,
-			CipherSuites:   suites,
-			NextProtos:     []string{"h2", "http/1.1"},
-			GetCertificate: s.GetCertificate,
+			MinVersion: tls.VersionTLS12,
 			GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-				if s.Handshake == nil {
-					return nil, nil
-				}
-				return s.Handshake(hello), nil
+				config, met, err := s.Handshake(hello)
+				hello.Conn.(*greeting).met = met
+				return config, err
 			},
 		},
 	}
+}
+
+// Protocols are those that a connection over TLS may speak, for [tls.Config].NextProtos.
+func Protocols() []string { return []string{"h2", "http/1.1"} }
+
+// A greeting is a connection on which hands are shaken, or were.
+type greeting struct {
+	net.Conn
+	met any // what the handshake has met: see [Server].Admits
+}
+
+// NetConn is the connection beneath.
+func (g *greeting) NetConn() net.Conn { return g.Conn }
+
+// admits asks whether a request may be for a host, by what the handshake of its connection has met.
+func (s *Server) admits(r *http.Request, host string) bool {
+	if s.Admits == nil {
+		return true
+	}
+	c, ok := r.Context().Value(http1.NetConnKey{}).(*tls.Conn)
+	if !ok {
+		return false
+	}
+	g, ok := c.NetConn().(*greeting)
+	return ok && s.Admits(g.met, host)
 }
 
 func (s *secure) serve(l net.Listener) error {
@@ -53,7 +74,7 @@ func (s *secure) serve(l net.Listener) error {
 func (s *secure) shake(plain net.Conn) {
 	defer s.front.life.open.Add(-1)
 	plain.RemoteAddr() // which reads a PROXY header, in its own time
-	c := tls.Server(plain, s.config)
+	c := tls.Server(&greeting{Conn: plain}, s.config)
 	plain.SetDeadline(time.Now().Add(headTimeout))
 	if err := c.Handshake(); err != nil {
 		s.refuse(plain, err)

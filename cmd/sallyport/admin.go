@@ -72,9 +72,15 @@ func counted(result controller.Result, problems []controller.Problem) admin.Buil
 	for _, p := range problems {
 		b.Problems[admin.ProblemKind{Severity: p.Severity.String(), Reason: p.Reason}]++
 	}
-	for host, certificate := range result.Certificates.ByHost {
-		if certificate != nil && certificate.Leaf != nil {
-			b.Expiry[admin.CertificateKind{Host: host}] = certificate.Leaf.NotAfter
+	for host, secure := range result.Certificates.ByHost {
+		if secure == nil {
+			continue
+		}
+		for _, pair := range secure.Pairs { // of several it is the one that ends first which somebody has to renew
+			kind := admin.CertificateKind{Host: host}
+			if known, ok := b.Expiry[kind]; !ok || pair.Leaf.NotAfter.Before(known) {
+				b.Expiry[kind] = pair.Leaf.NotAfter
+			}
 		}
 	}
 	return b

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -44,7 +45,9 @@ type server struct {
 	serving  atomic.Bool   // the listeners of front are served
 	draining atomic.Bool
 
-	reporter reporter // used by apply alone
+	reporter reporter    // used by apply alone
+	again    *time.Timer // has apply be called when certificates begin or end; nil before the first
+	nudge    func()      // has apply be called again; from serve on
 }
 
 // newServer joins the parts. Nothing runs yet.
@@ -64,12 +67,14 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 		s.access = proxy.NewAccessLog(w.out, c.AccessLog)
 		s.metrics.CountLines(s.access)
 	}
+	s.certs.Base = &tls.Config{NextProtos: proxy.Protocols()}
 	s.front = &proxy.Server{
-		Log:            log,
-		AccessLog:      s.access,
-		GetCertificate: s.certs.GetCertificate,
-		Trusted:        c.TrustedProxies,
-		Observer:       s.metrics.Unrouted(),
+		Log:       log,
+		AccessLog: s.access,
+		Handshake: s.handshake,
+		Admits:    s.admits,
+		Trusted:   c.TrustedProxies,
+		Observer:  s.metrics.Unrouted(),
 	}
 	s.streams = &stream.Server{Address: c.BindAddress, Log: log}
 	s.admin = newAdmin(s)
@@ -79,8 +84,23 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 // order has certificates ordered. Call it before serve.
 func (s *server) order(o *orderer) {
 	s.orders = o
-	s.front.Answer, s.front.Handshake = o.manager.Answer, o.manager.Handshake
-	s.admin.Remark = o.remark
+	s.front.Answer, s.admin.Remark = o.manager.Answer, o.remark
+}
+
+// handshake and admits are what the certificates say, for the front, which knows nothing of them. A connection that only
+// shows a certificate authority that a host is here has met nothing.
+func (s *server) handshake(hello *tls.ClientHelloInfo) (config *tls.Config, met any, err error) {
+	if s.orders != nil {
+		if config := s.orders.manager.Handshake(hello); config != nil {
+			return config, nil, nil
+		}
+	}
+	return s.certs.Handshake(hello)
+}
+
+func (s *server) admits(met any, host string) bool {
+	h, ok := met.(*certs.Host)
+	return ok && s.certs.Admits(h, host)
 }
 
 // patience is how long connections wait in the listeners' queues for the first table. A folder has one before the
@@ -91,6 +111,7 @@ const patience = time.Second
 func (s *server) serve(ctx context.Context, from source) error {
 	s.names = names.New(names.Options{File: s.config.ResolvConf, Changed: from.Nudge, Log: s.log})
 	defer s.names.Close()
+	s.nudge = from.Nudge
 	// The source goes on while requests are finished: endpoints may leave just then.
 	sourceCtx, stopSource := context.WithCancel(context.WithoutCancel(ctx))
 	failed := make(chan error, 4)
@@ -194,6 +215,7 @@ func (s *server) apply(now state) {
 	if result.TableChanged {
 		s.front.SetTable(result.Table)
 	}
+	s.wakeAt(result.Again)
 	problems := result.Problems
 	if s.orders != nil {
 		ordered, changed := s.orders.review(result, s.builder.Orders)
@@ -217,6 +239,19 @@ func (s *server) apply(now state) {
 		if s.names.Settled() { // which it nudges the source for
 			close(s.built)
 		}
+	}
+}
+
+// longestSleep is how long a timer runs at most: the clock may be set meanwhile, of which timers know nothing.
+const longestSleep = time.Hour
+
+// wakeAt has apply be called at a time, or an hour from now if that is earlier; zero: never.
+func (s *server) wakeAt(t time.Time) {
+	if s.again != nil {
+		s.again.Stop()
+	}
+	if !t.IsZero() && s.nudge != nil {
+		s.again = time.AfterFunc(min(time.Until(t), longestSleep), s.nudge)
 	}
 }
 

@@ -123,6 +123,9 @@ type HostDraft struct {
 	ACME, ACMEByName bool
 	// WWW sends the clients of the host's twin, with or without "www.", here.
 	WWW *WWWRedirect
+	// Suites are those of TLS 1.2 that handshakes for the hosts may use. Nil: the usual ones. Of several Ingresses with such
+	// for a host the oldest counts.
+	Suites []uint16
 
 	layers layers
 }

@@ -79,7 +79,11 @@ func (c *conn) identify() {
 		state := t.ConnectionState()
 		c.tls, plain = &state, t.NetConn()
 	}
-	if wrapped, ok := plain.(interface{ NetConn() net.Conn }); ok {
+	for {
+		wrapped, ok := plain.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
 		plain = wrapped.NetConn()
 	}
 	if tcp, ok := plain.(*net.TCPConn); ok {
@@ -351,6 +355,9 @@ func (c *conn) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c.net, bufio.NewReadWriter(in, bufio.NewWriter(c.net)), nil
 }
 
+// NetConnKey is the key of a request's context for the connection it came on, a [net.Conn], as the server was given it.
+type NetConnKey struct{}
+
 // connContext has the values of a connection's context.
 type connContext struct {
 	context.Context
@@ -358,8 +365,11 @@ type connContext struct {
 }
 
 func (c connContext) Value(key any) any {
-	if key == http.LocalAddrContextKey {
+	switch key {
+	case http.LocalAddrContextKey:
 		return c.conn.net.LocalAddr()
+	case NetConnKey{}:
+		return c.conn.net
 	}
 	return c.Context.Value(key)
 }
