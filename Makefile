@@ -66,6 +66,7 @@ lint: ## Check formatting, vet and staticcheck
 	$(GO) vet ./...
 	$(GO) vet -tags controlplane ./e2e/cluster
 	cd e2e/oauth2proxy && $(GO) vet .
+	cd e2e/pebble && $(GO) vet .
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags controlplane ./e2e/cluster
 

@@ -167,6 +167,7 @@ type host struct {
 	name      string
 	pair      *tls.Certificate // nil: none
 	directory string           // where pair was ordered
+	seen      bool             // the table had pair once
 	running   bool
 	renewal   renewal
 }
@@ -179,8 +180,14 @@ func (m *Manager) Want(hosts []Host) {
 	for _, wanted := range hosts {
 		m.wanted[wanted.Name] = true
 		h := m.hostLocked(wanted.Name)
-		if newer(wanted.Pair, h.pair) {
+		switch {
+		case newer(wanted.Pair, h.pair):
 			h.have(wanted.Pair, wanted.Directory)
+			h.seen = true
+		case wanted.Pair != nil && h.pair != nil && wanted.Pair.Leaf.Equal(h.pair.Leaf):
+			h.seen = true
+		case wanted.Pair == nil && h.seen && !h.running: // it was there and is no more
+			h.have(nil, "")
 		}
 	}
 	for name, h := range m.hosts {
@@ -217,7 +224,7 @@ func newer(a, known *tls.Certificate) bool {
 }
 
 func (h *host) have(pair *tls.Certificate, directory string) {
-	h.pair, h.directory, h.renewal = pair, directory, renewal{}
+	h.pair, h.directory, h.seen, h.renewal = pair, directory, false, renewal{}
 }
 
 // due is when a certificate is to be ordered for the host; zero: at once.

@@ -273,6 +273,33 @@ func TestAnotherAuthority(t *testing.T) {
 	})
 }
 
+// TestACertificateThatIsDeletedIsOrderedAgain, once the table had it: one that has just come is not missed.
+func TestACertificateThatIsDeletedIsOrderedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, store := newFakeAuthority(t), new(memory)
+		m := newManager(t, f, store)
+		m.Want(hosts("a.test"))
+		defer run(m)()
+		time.Sleep(time.Minute)
+		m.Want(hosts("a.test")) // a table that lags behind
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(f.orders) != 1 {
+			t.Fatalf("%d orders, want 1", len(f.orders))
+		}
+		m.Want([]Host{{Name: "a.test", Pair: store.pair(t, "a.test"), Directory: fakeHost + "/dir"}})
+		store.mu.Lock()
+		delete(store.kept, CertificateName("a.test"))
+		store.mu.Unlock()
+		m.Want(hosts("a.test"))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(f.orders) != 2 || store.pair(t, "a.test") == nil {
+			t.Errorf("%d orders, want another and a certificate", len(f.orders))
+		}
+	})
+}
+
 // TestOnlyKnownTokensAreAnswered, and only for their host.
 func TestOnlyKnownTokensAreAnswered(t *testing.T) {
 	m, err := New(Options{Store: new(memory)})

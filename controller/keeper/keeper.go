@@ -108,7 +108,7 @@ func (k *Keeper) Save(ctx context.Context, name string, data map[string][]byte) 
 	case err == nil:
 		k.know(name, secret)
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
-		// Whoever saves again has looked before, or is the only one that leads.
+		// Somebody else wrote it, who may lead by now: this is not written. Whoever still leads may write it next time.
 		if _, failure := k.Load(ctx, name); failure != nil && !errors.Is(failure, acme.ErrNotKept) {
 			return errors.Join(err, failure)
 		}
