@@ -72,6 +72,7 @@ lint: ## Check formatting, vet and staticcheck
 	$(GO) vet -tags controlplane ./e2e/cluster
 	$(GO) vet -tags browser ./e2e
 	cd e2e/oauth2proxy && $(GO) vet .
+	cd e2e/pebble && $(GO) vet .
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags controlplane ./e2e/cluster
 

@@ -64,6 +64,16 @@ type Config struct {
 
 	EnableSSLPassthrough bool // the annotation ssl-passthrough counts
 
+	// ACMEAcceptTerms has certificates ordered of an authority, whose terms are agreed to by it.
+	ACMEAcceptTerms    bool
+	ACMEDirectory      string // URL; empty: Let's Encrypt's
+	ACMEEmail          string // of the account; empty: none
+	ACMECABundle       string // file with the authorities that the directory's certificate may be of; empty: the system's
+	ACMEEABKeyID       string // of an account that the authority knows; empty: none
+	ACMEEABHMACKeyFile string
+	ACMEChallenges     []string // kinds, in the order in which they are tried; empty: all
+	ACMEOrdersPerHour  int      // of all hosts; 0: the usual
+
 	DisableSvcExternalName bool // Services of type ExternalName are not served
 	// AllowExternalNameAddresses are taken from names of Services although they are refused otherwise. Empty: none.
 	AllowExternalNameAddresses []netip.Prefix
@@ -126,6 +136,8 @@ func Default() Config {
 		IngressClass:      "sallyport",
 
 		ResolvConf: "/etc/resolv.conf",
+
+		ACMEOrdersPerHour: 80,
 
 		UpdateStatus:           true,
 		UpdateStatusOnShutdown: true,

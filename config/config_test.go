@@ -22,6 +22,7 @@ func flagSet() (*pflag.FlagSet, *Config) {
 	c.AddClasses(flags)
 	c.AddServices(flags)
 	c.AddNearness(flags)
+	c.AddACME(flags)
 	c.AddReports(flags)
 	c.AddListeners(flags)
 	c.AddProcess(flags)
@@ -60,6 +61,7 @@ func TestEveryFlagReachesItsField(t *testing.T) {
 		"--tcp-services-configmap=a/tcp", "--udp-services-configmap=b/udp", "--disable-svc-external-name", "--allow-external-name-addresses=127.0.0.0/8,::1", "--resolv-conf=r",
 		"--enable-topology-aware-routing", "--zone=z", "--node-name=n",
 		"--enable-ssl-passthrough", "--state-dir=s",
+		"--acme-accept-terms", "--acme-directory=https://ca.test/dir", "--acme-email=a@b.test", "--acme-ca-bundle=ca", "--acme-eab-kid=i", "--acme-eab-hmac-key-file=m", "--acme-challenges=tls-alpn-01,http-01", "--acme-orders-per-hour=7",
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -79,6 +81,9 @@ func TestEveryFlagReachesItsField(t *testing.T) {
 		ProxyConnectTimeout: time.Second, ProxySendTimeout: 2 * time.Minute, ProxyReadTimeout: 3 * time.Second,
 		DrainDelay: 0, ShutdownGracePeriod: 5 * time.Minute, AccessLog: "off", LogLevel: slog.LevelError, LogFormat: "json",
 		Profiling: true, StateDir: "s", EnableSSLPassthrough: true,
+
+		ACMEAcceptTerms: true, ACMEDirectory: "https://ca.test/dir", ACMEEmail: "a@b.test", ACMECABundle: "ca", ACMEEABKeyID: "i", ACMEEABHMACKeyFile: "m",
+		ACMEChallenges: []string{"tls-alpn-01", "http-01"}, ACMEOrdersPerHour: 7,
 
 		PublishService: Name{"a", "b"}, PublishStatusAddress: []string{"192.0.2.7", "lb.example.org"}, ReportNodeInternalIPAddress: true,
 		DisableSyncEvents: true, ElectionID: "x.y", ElectionTTL: 3 * time.Second, DisableLeaderElection: true,
@@ -145,7 +150,7 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 		one, _ := flagSet()
 		const nonsense = "\x00 nonsense"
 		err := Environment(one, environment(map[string]string{Variable(flag.Name): nonsense}))
-		free := flag.Name == "kubeconfig" || flag.Name == "resolv-conf" || flag.Name == "state-dir" || flag.Name == "manifests" || flag.Name == "ingress-class" || flag.Name == "watch-namespace-selector"
+		free := flag.Name == "kubeconfig" || flag.Name == "resolv-conf" || flag.Name == "state-dir" || flag.Name == "acme-email" || flag.Name == "acme-ca-bundle" || flag.Name == "acme-eab-kid" || flag.Name == "acme-eab-hmac-key-file" || flag.Name == "manifests" || flag.Name == "ingress-class" || flag.Name == "watch-namespace-selector"
 		switch {
 		case free && err != nil:
 			t.Errorf("%s: %v, want any text taken", Variable(flag.Name), err)

@@ -76,6 +76,18 @@ func (c *Config) AddListeners(flags *pflag.FlagSet) {
 	hideAliases(flags)
 }
 
+// AddACME adds the flags of a process that orders certificates.
+func (c *Config) AddACME(flags *pflag.FlagSet) {
+	flags.VarPF(toggle{&c.ACMEAcceptTerms}, "acme-accept-terms", "", "agree to the terms of service of the certificate authority, and order certificates for the hosts of Ingresses with the annotation acme").NoOptDefVal = "true"
+	flags.Var(webAddress{&c.ACMEDirectory}, "acme-directory", "where certificates are ordered: the `URL` of an ACME directory; Let's Encrypt's when empty")
+	flags.StringVar(&c.ACMEEmail, "acme-email", c.ACMEEmail, "`ADDRESS` that the authority may write to about the account")
+	flags.StringVar(&c.ACMECABundle, "acme-ca-bundle", c.ACMECABundle, "`FILE` of PEM with the certificates that the directory's own must lead to; the system's when empty")
+	flags.StringVar(&c.ACMEEABKeyID, "acme-eab-kid", c.ACMEEABKeyID, "`ID` of the key that binds the account to one that the authority knows (external account binding)")
+	flags.StringVar(&c.ACMEEABHMACKeyFile, "acme-eab-hmac-key-file", c.ACMEEABHMACKeyFile, "`FILE` with that key, in base64url as authorities give it")
+	flags.Var(challenges(&c.ACMEChallenges), "acme-challenges", "kinds of challenges that are answered, in the order in which they are tried: http-01 needs port 80 from outside, tls-alpn-01 port 443; both when empty (repeatable)")
+	flags.Var(count{&c.ACMEOrdersPerHour}, "acme-orders-per-hour", "the most orders for all hosts together; half as many may be made at once")
+}
+
 // AddProcess adds the flags of a process that serves: timeouts, logs, and how it leaves.
 func (c *Config) AddProcess(flags *pflag.FlagSet) {
 	flags.Var(timeout{duration{&c.ProxyConnectTimeout}}, "proxy-connect-timeout", "how long connecting to an endpoint may take")

@@ -29,6 +29,7 @@ type host struct {
 	tls         bool        // the host has an entry for TLS: some Ingress with a rule for it has spec.tls
 	secure      *certs.Host // how hands are shaken; nil: with the default certificate, and nothing beside
 	tlsProblems []Problem
+	order       *Order // nil: none
 }
 
 // older orders Ingresses by who comes first where two want the same (reference A1, step 4).

@@ -191,8 +191,8 @@ func (b *Builder) link(t *translated, w *work) {
 			w.pools[wanted.target.id] = struct{}{}
 		}
 	}
-	for _, e := range t.tls {
-		b.secrets.add(e.secret, t.key)
+	for _, secret := range b.secretsOf(t) {
+		b.secrets.add(secret, t.key)
 	}
 	for _, r := range t.reads {
 		b.objects.add(r.ref, t.key)
@@ -219,12 +219,12 @@ func (b *Builder) unlink(t *translated, w *work) {
 			b.objects.remove(r.ref, t.key)
 		}
 	}
-	for _, e := range t.tls {
-		if now == nil || !slices.ContainsFunc(now.tls, func(n tlsEntry) bool { return n.secret == e.secret }) {
-			b.secrets.remove(e.secret, t.key)
+	for _, secret := range b.secretsOf(t) {
+		if now == nil || !slices.Contains(b.secretsOf(now), secret) {
+			b.secrets.remove(secret, t.key)
 		}
-		if b.secrets[e.secret] == nil && e.secret != b.options.DefaultCertificate {
-			delete(b.certificates, e.secret)
+		if b.secrets[secret] == nil && secret != b.options.DefaultCertificate {
+			delete(b.certificates, secret)
 		}
 	}
 }

@@ -69,6 +69,9 @@ type Options struct {
 	DefaultCertificate Key // Secret, for names without a certificate; zero: a self-signed one
 	ConfigMap          Key // of the controller: defaults of annotations, and settings of the process; zero: none
 
+	// ACMENamespace is where the certificates are that an authority issues for hosts that ask for it. Empty: none are ordered.
+	ACMENamespace string
+
 	// TCPServices and UDPServices are ConfigMaps with the Services of further ports; zero: none.
 	TCPServices, UDPServices Key
 	// OwnPorts are the ports of TCP that the process itself listens on, with the flags that say so.

@@ -139,11 +139,12 @@ func readCertificate(secret *corev1.Secret, key Key, now time.Time) (c *certific
 // checkTLS finds what is wrong with the Secrets of an Ingress.
 func (b *Builder) checkTLS(s *Snapshot, t *translated) {
 	t.tlsFacts = nil
+	b.checkOrders(t)
 	for _, e := range t.tls {
 		if e.secret == (Key{}) {
 			continue
 		}
-		if c := b.certificateOf(s, e.secret); c.reason != "" {
+		if c := b.certificateOf(s, e.secret); c.reason != "" && !b.orderedInstead(t, e, c) {
 			t.tlsFacts = append(t.tlsFacts, t.newProblem(c.severity, c.reason, e.field+".secretName", "%s", c.message))
 		}
 	}
@@ -154,8 +155,9 @@ func (b *Builder) checkTLS(s *Snapshot, t *translated) {
 // are asked, so that nobody can lend another namespace's host a certificate.
 func (b *Builder) assembleTLS(s *Snapshot, h *host) {
 	slices.SortFunc(h.sites, func(a, b *site) int { return older(a.owner, b.owner) })
-	h.tls, h.tlsProblems = false, nil
+	h.tls, h.tlsProblems, h.order = false, nil, nil
 	next := &certs.Host{Policy: h.policy()}
+	var by *site // the oldest that asks for a certificate to be ordered
 	for _, site := range h.sites {
 		if len(site.owner.tls) == 0 {
 			continue
@@ -171,6 +173,12 @@ func (b *Builder) assembleTLS(s *Snapshot, h *host) {
 		if site.owner.key.Namespace == next.Owner {
 			next.Pairs = append(next.Pairs, pairs...)
 		}
+		if by == nil && site.owner.key.Namespace == next.Owner && site.owner.features != nil && site.owner.features.Host.ACME {
+			by = site
+		}
+	}
+	if len(next.Pairs) == 0 && by != nil {
+		b.order(s, h, by, next)
 	}
 	next.Pairs = certs.Best(next.Pairs)
 	next.Below = !h.tls

@@ -55,6 +55,9 @@ type Server struct {
 	// Admits reports whether requests for a host, which is in its one form, may come over a connection that has met this.
 	// They are answered 421 otherwise (RFC 9110 section 15.5.20). Nil: all may.
 	Admits func(met any, host string) bool
+	// Answer returns what a certificate authority that asks for a token at a host is answered, if the token is known (RFC 8555
+	// section 8.3). Nothing stands before it: no redirect, no credentials, no list. Nil: no token is known.
+	Answer func(host, token string) (string, bool)
 	// Trusted are the networks of peers whose X-Forwarded-* fields are believed: load balancers in front. Empty: nobody's,
 	// but for those that [Server.SetClients] names.
 	Trusted []netip.Prefix
@@ -216,6 +219,9 @@ func (s *Server) answer(v *visit, r *http.Request) {
 	if e.Target == "*" { // OPTIONS about the server as a whole (RFC 9110 section 9.3.7)
 		w.Header().Set("Content-Length", "0")
 		w.WriteHeader(http.StatusOK)
+		return
+	}
+	if s.answerAuthority(w, r) {
 		return
 	}
 	table := s.table.Load()

@@ -86,12 +86,18 @@ func (s *secure) shake(plain net.Conn) {
 		return
 	}
 	plain.SetDeadline(time.Time{})
-	if c.ConnectionState().NegotiatedProtocol != "h2" {
+	switch c.ConnectionState().NegotiatedProtocol {
+	case "h2":
+		s.queue.put(c)
+	case authorityProtocol:
+		c.Close()
+	default:
 		s.one.Go(c)
-		return
 	}
-	s.queue.put(c)
 }
+
+// authorityProtocol is agreed on where the handshake was all there is to say (RFC 8737).
+const authorityProtocol = "acme-tls/1"
 
 // refuse ends a connection whose handshake has failed. A client that speaks HTTP in the clear is told.
 func (s *secure) refuse(plain net.Conn, err error) {

@@ -59,7 +59,7 @@ func demo(command *cobra.Command, w world, c config.Config, folder string) error
 		return err
 	}
 	c.Manifests = []string{folder}
-	source, err := openSource(c, log)
+	source, err := openSource(w, c, log)
 	if err != nil {
 		return err
 	}

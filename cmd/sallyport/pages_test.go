@@ -47,6 +47,7 @@ func flagGroups() []struct {
 		group("Where to listen", c.AddListeners),
 		group("Which Ingresses are served", c.AddClasses),
 		group("Which Services, and which of their endpoints", c.AddServices, c.AddNearness),
+		group("Certificates from an authority", c.AddACME),
 		group("What is written to a cluster", c.AddReports),
 		group("How the process behaves", c.AddProcess),
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type server struct {
 	access  *proxy.AccessLog // nil: none
 	metrics *admin.Metrics
 	admin   *admin.Server
+	orders  *orderer // nil: no certificates are ordered
 	// feedback tells the cluster what became of its objects; nil: there is none, or it is only read.
 	feedback *feedback.Writer
 
@@ -60,6 +62,7 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 	}
 	options.APIServers = apiServers(w)
 	options.OwnPorts = l.ports()
+	options.ACMENamespace = ordersNamespace(w, c)
 	options.Retain, options.Release = s.metrics.Retain, s.metrics.Release
 	s.builder = controller.NewBuilder(options)
 	if c.AccessLog != "off" {
@@ -81,8 +84,20 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 	return s, nil
 }
 
-// handshake and admits are what the certificates say, for the front, which knows nothing of them.
+// order has certificates ordered. Call it before serve.
+func (s *server) order(o *orderer) {
+	s.orders = o
+	s.front.Answer, s.admin.Remark = o.manager.Answer, o.remark
+}
+
+// handshake and admits are what the certificates say, for the front, which knows nothing of them. A connection that only
+// shows a certificate authority that a host is here has met nothing.
 func (s *server) handshake(hello *tls.ClientHelloInfo) (config *tls.Config, met any, err error) {
+	if s.orders != nil {
+		if config := s.orders.manager.Handshake(hello); config != nil {
+			return config, nil, nil
+		}
+	}
 	return s.certs.Handshake(hello)
 }
 
@@ -131,6 +146,8 @@ func (s *server) serve(ctx context.Context, from source) error {
 		defer close(told)
 		if s.feedback != nil {
 			s.feedback.Run(staying)
+		} else if s.orders != nil {
+			s.orders.manager.Run(staying)
 		}
 	}()
 
@@ -189,6 +206,9 @@ func (s *server) drain(told <-chan struct{}) {
 // apply builds the table of a state and puts it in place.
 func (s *server) apply(now state) {
 	s.names.Bring(now.snapshot)
+	if s.orders != nil {
+		s.orders.bring(now.snapshot)
+	}
 	result := s.builder.Build(now.snapshot)
 	s.names.Follow(s.builder.Names())
 	s.certs.Set(result.Certificates)
@@ -201,6 +221,11 @@ func (s *server) apply(now state) {
 	}
 	s.wakeAt(result.Again)
 	problems := result.Problems
+	if s.orders != nil {
+		ordered, changed := s.orders.review(result, s.builder.Orders)
+		problems = append(slices.Clip(problems), ordered...)
+		result.OnlyEndpoints = result.OnlyEndpoints && !changed
+	}
 	if now.report != nil {
 		problems = now.report(problems)
 	}

@@ -1,5 +1,5 @@
 // Package feedback tells a cluster what became of its objects: the addresses under which an Ingress is served, in its status,
-// and the mistakes in objects, as Events. It is the only code that writes to a cluster.
+// and the mistakes in objects, as Events. It and controller/keeper are the only code that writes to a cluster.
 //
 //	writer, err := feedback.New(feedback.Options{Config: source.Config(), Namespace: "sallyport", Service: key})
 //	go writer.Run(ctx)                                      // leads, when its turn comes, and writes
@@ -82,6 +82,8 @@ type Options struct {
 	// NoServed writes no Event when an Ingress is first served. Problems are told in any case.
 	NoServed bool
 
+	// Work is done as long as this replica leads, beside what is written; it returns when its context ends. Nil: there is none.
+	Work func(context.Context)
 	// Leading is told when this replica starts and stops to lead. Nil: nobody asked.
 	Leading func(bool)
 	// Log gets what cannot be written, and why. Nil: slog.Default().
@@ -188,6 +190,9 @@ func (w *Writer) Run(ctx context.Context) {
 	w.lead(ctx, func(ctx context.Context) {
 		var writers sync.WaitGroup
 		writers.Go(func() { w.writeEvents(ctx) })
+		if w.options.Work != nil {
+			writers.Go(func() { w.options.Work(ctx) })
+		}
 		if !w.options.NoStatus {
 			writers.Go(func() { w.writeStatus(ctx) })
 		}

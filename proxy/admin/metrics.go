@@ -149,3 +149,38 @@ func (c endpointCollector) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(endpointsDesc, prometheus.GaugeValue, float64(endpoints), namespace, service, port)
 	})
 }
+
+// CountOrders has what became of orders for certificates under sallyport_acme_orders_total, sallyport_acme_certificates_total
+// and sallyport_acme_failures_total, and the hosts for which there is none under sallyport_acme_host_failures. Both are asked
+// whenever somebody gathers; failing calls yield for each such host.
+func (m *Metrics) CountOrders(counts func() (orders, issued, failed uint64), failing func(yield func(host string, failures int))) {
+	m.registry.MustRegister(orderCollector{counts, failing})
+}
+
+type orderCollector struct {
+	counts  func() (orders, issued, failed uint64)
+	failing func(yield func(host string, failures int))
+}
+
+var (
+	ordersDesc   = prometheus.NewDesc("sallyport_acme_orders_total", "Orders for certificates that were made at the authority.", nil, nil)
+	issuedDesc   = prometheus.NewDesc("sallyport_acme_certificates_total", "Certificates that the authority issued.", nil, nil)
+	failedDesc   = prometheus.NewDesc("sallyport_acme_failures_total", "Failures to have a certificate.", nil, nil)
+	failuresDesc = prometheus.NewDesc("sallyport_acme_host_failures", "Hosts whose certificate is due and cannot be had: the failures one after the other; 0 where the authority cannot be asked.", []string{"host"}, nil)
+)
+
+func (orderCollector) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{ordersDesc, issuedDesc, failedDesc, failuresDesc} {
+		descs <- d
+	}
+}
+
+func (c orderCollector) Collect(metrics chan<- prometheus.Metric) {
+	orders, issued, failed := c.counts()
+	metrics <- prometheus.MustNewConstMetric(ordersDesc, prometheus.CounterValue, float64(orders))
+	metrics <- prometheus.MustNewConstMetric(issuedDesc, prometheus.CounterValue, float64(issued))
+	metrics <- prometheus.MustNewConstMetric(failedDesc, prometheus.CounterValue, float64(failed))
+	c.failing(func(host string, failures int) {
+		metrics <- prometheus.MustNewConstMetric(failuresDesc, prometheus.GaugeValue, float64(failures), host)
+	})
+}

@@ -120,6 +120,8 @@ type HostDraft struct {
 	// expression. A name that some Ingress has as a host is not taken. Of several Ingresses with aliases for a host the
 	// oldest counts.
 	Aliases []string
+	// ACME has certificates ordered for the hosts that have TLS and none; ACMEByName says that the Ingress itself asks for it.
+	ACME, ACMEByName bool
 	// WWW sends the clients of the host's twin, with or without "www.", here.
 	WWW *WWWRedirect
 	// Passthrough leaves the TLS connections of the host to its endpoints. Nil: TLS ends here.

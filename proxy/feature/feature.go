@@ -52,7 +52,7 @@ var All = []func(*Annotations, *Draft){
 	// Who has the last word on every answer, and what no request gets past.
 	clients, wordBlocklist, accessLog, responseHeaders, errorPages,
 	// What is asked for the host as a whole, outside of everything that is asked for paths.
-	sslPassthrough, serverAlias, clientAuth, fromToWWW, blocks, appRoot,
+	sslPassthrough, acme, serverAlias, clientAuth, fromToWWW, blocks, appRoot,
 	// What browsers ask before they ask.
 	cors,
 	// What no request gets past, whoever sends it.
