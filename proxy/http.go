@@ -89,8 +89,9 @@ func (s *Server) patience() http1.Patience {
 
 func (s *Server) newHTTP2(handler http.Handler) *http.Server {
 	server := &http.Server{
-		Handler:                      handler,
+		Handler:                      unveiled{handler},
 		ConnState:                    s.life.count,
+		ConnContext:                  withWatched,
 		Protocols:                    new(http.Protocols),
 		ReadHeaderTimeout:            headTimeout,
 		IdleTimeout:                  idleTimeout,
@@ -104,9 +105,10 @@ func (s *Server) newHTTP2(handler http.Handler) *http.Server {
 			WriteByteTimeout:     stallTimeout,
 			SendPingTimeout:      pingAfter,
 			PingTimeout:          pingPatience,
+			CountError:           s.countError,
 		},
 	}
-	server.Protocols.SetHTTP2(true)
+	server.Protocols.SetUnencryptedHTTP2(true) // since a watched connection decrypts (flood.go)
 	return server
 }
 

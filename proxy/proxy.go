@@ -62,6 +62,7 @@ type Server struct {
 	table    atomic.Pointer[router.Table]
 	belief   atomic.Pointer[belief] // nil: that of the zero Clients, which nobody needed yet
 	refusals refusals
+	floods   atomic.Uint64                // connections that were closed for one
 	around   atomic.Pointer[http.Handler] // nil: dispatch alone
 	draining atomic.Bool
 	life     life

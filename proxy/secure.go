@@ -58,7 +58,7 @@ func (s *secure) shake(plain net.Conn) {
 		s.one.Go(c)
 		return
 	}
-	s.queue.put(c)
+	s.queue.put(s.front.watch(c))
 }
 
 // refuse ends a connection whose handshake has failed. A client that speaks HTTP in the clear is told.

@@ -68,6 +68,7 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 		Trusted:        c.TrustedProxies,
 		Observer:       s.metrics.Unrouted(),
 	}
+	s.metrics.CountFloods(s.front)
 	s.streams = &stream.Server{Address: c.BindAddress, Log: log}
 	s.admin = newAdmin(s)
 	return s, nil
