@@ -66,6 +66,8 @@ const (
 	flagEndStream = 0x1 // of DATA and HEADERS
 	flagPadded    = 0x8
 
+	enhanceYourCalm = 0xb // an error code (section 7)
+
 	maxPadding = 256 // bytes of it, with its length
 
 	clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -73,7 +75,7 @@ const (
 
 // frames finds the heads of frames among the bytes of one direction of a connection.
 type frames struct {
-	head [headSize + 4]byte // and the payload of a WINDOW_UPDATE
+	head [headSize + 8]byte // and the payload of a WINDOW_UPDATE, or of a GOAWAY as far as its code
 	have int                // bytes of head
 	rest int                // bytes to come that belong to no head
 }
@@ -104,8 +106,12 @@ func (f *frames) next(p []byte) (behind []byte, ok bool) {
 
 // want is the size of the head, as far as it is known.
 func (f *frames) want() int {
-	if f.have >= headSize && f.kind() == frameWindow && f.length() == 4 {
+	switch {
+	case f.have < headSize:
+	case f.kind() == frameWindow && f.length() == 4:
 		return headSize + 4
+	case f.kind() == frameGoAway && f.length() >= 8:
+		return headSize + 8
 	}
 	return headSize
 }
@@ -121,6 +127,11 @@ func (f *frames) window() int64 {
 		return 0
 	}
 	return int64(binary.BigEndian.Uint32(f.head[headSize:]) &^ (1 << 31))
+}
+
+// calms reports whether it is a GOAWAY of ENHANCE_YOUR_CALM.
+func (f *frames) calms() bool {
+	return f.kind() == frameGoAway && f.length() >= 8 && binary.BigEndian.Uint32(f.head[headSize+4:]) == enhanceYourCalm
 }
 
 // between reports whether one frame has ended and no other has begun.
@@ -168,7 +179,8 @@ type watched struct {
 	owes    atomic.Int64 // what its frames cost, less what was paid for
 	unread  atomic.Int64 // bytes of data in frames that no window has answered: twice, for the stream and the connection
 	strays  atomic.Int64 // requests that began, less those that reached a handler
-	flooded atomic.Bool
+	flooded atomic.Bool  // and nothing may be written any more
+	counted sync.Once    // as a flood
 	closing sync.Once
 
 	// Of the goroutine that reads.
@@ -232,8 +244,13 @@ func (c *watched) Write(p []byte) (int, error) {
 		if cost := c.out.toClient(); cost != 0 && c.owes.Add(cost) < -maxAhead {
 			c.owes.Store(-maxAhead)
 		}
-		if c.out.kind() == frameData {
+		switch c.out.kind() {
+		case frameData:
 			c.unread.Add(2 * int64(c.out.length()))
+		case frameGoAway:
+			if c.out.calms() { // net/http has had enough: requests wait for handlers that are reset already
+				c.counted.Do(c.server.flooded)
+			}
 		}
 	}
 	if c.flooded.Load() {
@@ -245,7 +262,7 @@ func (c *watched) Write(p []byte) (int, error) {
 // end says why the connection ends, if the client can be told: not in the middle of another frame.
 func (c *watched) end() {
 	c.flooded.Store(true)
-	c.server.flooded()
+	c.counted.Do(c.server.flooded)
 	c.server.log().Debug("closed a connection for a flood of HTTP/2 frames", "client", c.RemoteAddr(), "frames", c.seen, "last", c.in.kind())
 	c.SetWriteDeadline(time.Now().Add(lastWait)) // also of what is being written, which may wait for a client that reads nothing
 	c.mu.Lock()
@@ -260,7 +277,7 @@ func calm(last uint32) []byte {
 	const why = "too many frames to no end"
 	b := []byte{0, 0, byte(8 + len(why)), frameGoAway, 0, 0, 0, 0, 0}
 	b = binary.BigEndian.AppendUint32(b, last)
-	b = binary.BigEndian.AppendUint32(b, 0xb)
+	b = binary.BigEndian.AppendUint32(b, enhanceYourCalm)
 	return append(b, why...)
 }
 
@@ -282,13 +299,6 @@ func (s *Server) flooded() { s.floods.Add(1) }
 
 // Floods is the number of connections of HTTP/2 that were closed because what they sent did no work.
 func (s *Server) Floods() uint64 { return s.floods.Load() }
-
-// countError is told of what net/http finds wrong with a connection ([http.HTTP2Config].CountError).
-func (s *Server) countError(name string) {
-	if name == "conn_ENHANCE_YOUR_CALM_too_many_early_resets" {
-		s.flooded()
-	}
-}
 
 type watchedKey struct{}
 

@@ -105,7 +105,6 @@ func (s *Server) newHTTP2(handler http.Handler) *http.Server {
 			WriteByteTimeout:     stallTimeout,
 			SendPingTimeout:      pingAfter,
 			PingTimeout:          pingPatience,
-			CountError:           s.countError,
 		},
 	}
 	server.Protocols.SetUnencryptedHTTP2(true) // since a watched connection decrypts (flood.go)
