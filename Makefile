@@ -27,6 +27,7 @@ test: controlplane ## Run every test there is; `go test ./...` is the quick part
 	E2E_SWAPS=1000 E2E_FLOWS=100000 E2E_HELLOS=100000 $(GO) test ./...
 	$(GO) test -count=1 -tags controlplane -timeout 30m ./e2e/cluster
 	cd e2e/oauth2proxy && $(GO) test -count=1 -timeout 30m .
+	cd e2e/h2spec && $(GO) test -count=1 .
 
 .PHONY: test-cluster
 test-cluster: controlplane ## Run the tests against a real API server only, with Pods that are played
@@ -73,6 +74,7 @@ lint: ## Check formatting, vet and staticcheck
 	$(GO) vet -tags browser ./e2e
 	cd e2e/oauth2proxy && $(GO) vet .
 	cd e2e/pebble && $(GO) vet .
+	cd e2e/h2spec && $(GO) vet .
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags controlplane ./e2e/cluster
 

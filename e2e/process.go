@@ -152,6 +152,26 @@ func (p *Process) Kill() {
 // Exited is closed when the process has ended; then ExitCode is its exit code.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
+// Resident is how much memory the process has now, in bytes.
+func (p *Process) Resident(t testing.TB) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); fields[0] == "VmRSS:" {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			return kib << 10
+		}
+	}
+	t.Fatalf("no VmRSS in\n%s", text)
+	return 0
+}
+
 // ExitCode is the process's exit code; -1 when a signal ended it.
 func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
 

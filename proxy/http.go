@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -79,16 +78,14 @@ func (s *Server) patience() http1.Patience {
 
 func (s *Server) newHTTP2(handler http.Handler) *http.Server {
 	server := &http.Server{
-		Handler:                      handler,
+		Handler:                      unveiled{handler},
 		ConnState:                    s.life.count,
+		ConnContext:                  withWatched,
 		Protocols:                    new(http.Protocols),
 		ReadHeaderTimeout:            headTimeout,
 		IdleTimeout:                  idleTimeout,
 		MaxHeaderBytes:               maxHead,
 		DisableGeneralOptionsHandler: true,
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, http1.NetConnKey{}, c)
-		},
 		// What clients do wrong on the wire is for those who look for it.
 		ErrorLog: slog.NewLogLogger(s.log().Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
@@ -99,7 +96,7 @@ func (s *Server) newHTTP2(handler http.Handler) *http.Server {
 			PingTimeout:          pingPatience,
 		},
 	}
-	server.Protocols.SetHTTP2(true)
+	server.Protocols.SetUnencryptedHTTP2(true) // since a watched connection decrypts (flood.go)
 	return server
 }
 

@@ -72,6 +72,7 @@ type Server struct {
 	hellos      clienthello.Reader
 	belief      atomic.Pointer[belief] // nil: that of the zero Clients, which nobody needed yet
 	refusals    refusals
+	floods      atomic.Uint64                // connections that were closed for one
 	around      atomic.Pointer[http.Handler] // nil: dispatch alone
 	draining    atomic.Bool
 	life        life

@@ -88,7 +88,7 @@ func (s *secure) shake(plain net.Conn) {
 	plain.SetDeadline(time.Time{})
 	switch c.ConnectionState().NegotiatedProtocol {
 	case "h2":
-		s.queue.put(c)
+		s.queue.put(s.front.watch(c))
 	case authorityProtocol:
 		c.Close()
 	default:

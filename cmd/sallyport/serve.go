@@ -78,6 +78,7 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 		Trusted:   c.TrustedProxies,
 		Observer:  s.metrics.Unrouted(),
 	}
+	s.metrics.CountFloods(s.front)
 	s.streams = &stream.Server{Address: c.BindAddress, Log: log}
 	s.metrics.CountPassthrough(s.countPassthrough)
 	s.admin = newAdmin(s)

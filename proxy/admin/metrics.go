@@ -114,6 +114,13 @@ func (m *Metrics) CountLines(log *proxy.AccessLog) {
 	}, func() float64 { return float64(log.Dropped()) }))
 }
 
+// CountFloods has the connections that the front closed for what they sent under sallyport_http2_floods_total.
+func (m *Metrics) CountFloods(front *proxy.Server) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "sallyport_http2_floods_total", Help: "Connections of HTTP/2 that were closed because what they sent did no work.",
+	}, func() float64 { return float64(front.Floods()) }))
+}
+
 // CountMirrored has what became of the copies of requests under sallyport_mirrored_requests_total. Copies is asked whenever
 // somebody gathers; it calls yield for each outcome.
 func (m *Metrics) CountMirrored(copies func(yield func(outcome string, n uint64))) {
