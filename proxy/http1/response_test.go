@@ -271,6 +271,9 @@ func compare(t *testing.T, data []byte, method string, res *Response, body []byt
 	for _, field := range res.Fields {
 		header.Add(field.Name, field.Value)
 	}
+	if header["Cache-Control"] == nil && header["Pragma"] != nil {
+		delete(want.Header, "Cache-Control") // which net/http adds
+	}
 	for name, values := range want.Header {
 		if !slices.Equal(header[name], values) {
 			t.Errorf("%s: %q; net/http %q", name, header[name], values)
