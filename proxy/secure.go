@@ -51,6 +51,7 @@ func (s *secure) shake(plain net.Conn) {
 	plain.SetDeadline(time.Now().Add(headTimeout))
 	if err := c.Handshake(); err != nil {
 		s.refuse(plain, err)
+		s.front.gone(plain)
 		return
 	}
 	plain.SetDeadline(time.Time{})
@@ -58,7 +59,9 @@ func (s *secure) shake(plain net.Conn) {
 		s.one.Go(c)
 		return
 	}
-	s.queue.put(c)
+	if !s.queue.put(c) {
+		s.front.gone(plain)
+	}
 }
 
 // refuse ends a connection whose handshake has failed. A client that speaks HTTP in the clear is told.
@@ -103,11 +106,14 @@ func newQueue(addr net.Addr) *queue {
 	return &queue{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-func (q *queue) put(c net.Conn) {
+// put waits until the connection is taken; or closes it, if none is any more.
+func (q *queue) put(c net.Conn) (taken bool) {
 	select {
 	case q.conns <- c:
+		return true
 	case <-q.closed:
 		c.Close()
+		return false
 	}
 }
 

@@ -67,7 +67,11 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 		GetCertificate: s.certs.GetCertificate,
 		Trusted:        c.TrustedProxies,
 		Observer:       s.metrics.Unrouted(),
+
+		MaxConnections:           c.MaxConnections,
+		MaxConnectionsPerAddress: c.MaxConnectionsPerAddress,
 	}
+	s.metrics.CountConnections(s.front)
 	s.streams = &stream.Server{Address: c.BindAddress, Log: log}
 	s.admin = newAdmin(s)
 	return s, nil

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"sync/atomic"
@@ -27,15 +26,13 @@ const (
 
 // A conn is one connection of a Server. All but the atomic fields belong to its goroutine.
 type conn struct {
-	server  *Server
-	net     net.Conn
-	addr    netip.Addr
-	counted bool // for addr
-	remote  string
-	tls     *tls.ConnectionState // nil: in the clear
-	fd      int                  // -1: there is none to look at
-	raw     syscall.RawConn
-	direct  bool // the bytes on raw are those of HTTP
+	server *Server
+	net    net.Conn
+	remote string
+	tls    *tls.ConnectionState // nil: in the clear
+	fd     int                  // -1: there is none to look at
+	raw    syscall.RawConn
+	direct bool // the bytes on raw are those of HTTP
 
 	reader  Reader
 	request Request
@@ -73,7 +70,7 @@ func (c *conn) init() {
 
 // identify finds out whose the connection is, which may take a while where it says so itself.
 func (c *conn) identify() {
-	c.remote, c.addr = c.net.RemoteAddr().String(), addrOf(c.net)
+	c.remote = c.net.RemoteAddr().String()
 	plain := c.net
 	if t, ok := plain.(*tls.Conn); ok {
 		state := t.ConnectionState()
