@@ -40,6 +40,8 @@ type Server struct {
 	conns    map[*conn]struct{} // guarded by mu
 	watching bool               // guarded by mu: the watch runs
 	closed   bool               // guarded by mu
+	resting  map[int]*conn      // guarded by mu; connections at rest by their descriptor
+	dorm     *dorm              // guarded by mu; where they are; nil: nowhere yet
 	quiet    chan struct{}      // guarded by mu; closed when the last connection ended; nil: nobody waits
 
 	patience atomic.Pointer[Patience] // nil: the zero one
