@@ -188,6 +188,21 @@ func (p *Process) Metric(t testing.TB, name string) float64 {
 	return sum
 }
 
+// Resident is the memory that the process holds, in bytes.
+func (p *Process) Resident(t testing.TB) int {
+	t.Helper()
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(status))
+	pages, err := strconv.Atoi(fields[1])
+	if err != nil {
+		t.Fatalf("statm says %q: %v", status, err)
+	}
+	return pages * os.Getpagesize()
+}
+
 // Client is an HTTP client for which every host is this process: port 80 of a URL is its HTTP port, 443 its HTTPS
 // port. It follows no redirect, keeps no cookie and takes any certificate. Configure may change its transport; nil
 // leaves it.
