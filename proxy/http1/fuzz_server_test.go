@@ -211,14 +211,14 @@ func (o *oracle) ask(data []byte, step int, mode uint8, most int) []seen {
 //
 //   - an absolute target replaces Host there. Here both are kept, and the front refuses what does not agree;
 //   - Pragma: no-cache there adds a Cache-Control;
-//   - fields that have no place in a trailer are kept there and left out here.
+//   - fields that have no place in a trailer, and announcements of names that are none, are kept there and left out here.
 func differs(ours, theirs *seen) string {
 	absolute := !strings.HasPrefix(ours.target, "/")
 	if ours.header.Get("Pragma") == "no-cache" && ours.header["Cache-Control"] == nil {
 		delete(theirs.header, "Cache-Control")
 	}
 	for name := range theirs.trailer {
-		if ForbiddenTrailer(name) {
+		if ForbiddenTrailer(name) || !ValidToken(name) {
 			delete(theirs.trailer, name)
 		}
 	}
