@@ -66,12 +66,20 @@ bench: ## Run the benchmarks
 bench-scale: controlplane ## Measure one replica in a cluster of 10,000 Ingresses; PROFILES=DIR keeps its profiles
 	BENCH_PROFILES=$(abspath $(PROFILES)) $(GO) test -tags controlplane -timeout 30m -run '^$$' -bench '^BenchmarkScale$$' -benchtime 1x ./e2e/cluster
 
+.PHONY: bench-memory
+bench-memory: ## Measure idle connections, and what a million requests leave behind; PROFILES=DIR keeps profiles
+	BENCH_PROFILES=$(abspath $(PROFILES)) $(GO) test -tags bench -timeout 30m -run '^$$' -bench '^Benchmark(IdleConnections|Million)$$' -benchtime 1x ./e2e
+
+.PHONY: bench-slow
+bench-slow: ## Have 1,500 slow clients at once, and see how a good one fares
+	$(GO) test -tags bench -timeout 10m -run '^$$' -bench '^BenchmarkSlowClients$$' -benchtime 1x ./e2e
+
 .PHONY: lint
 lint: ## Check formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags controlplane ./e2e/cluster
-	$(GO) vet -tags browser ./e2e
+	$(GO) vet -tags browser,bench ./e2e
 	cd e2e/oauth2proxy && $(GO) vet .
 	cd e2e/pebble && $(GO) vet .
 	cd e2e/h2spec && $(GO) vet .

@@ -96,6 +96,11 @@ type Config struct {
 	ElectionTTL                 time.Duration // of the Lease, from its holder's last sign of life
 	DisableLeaderElection       bool
 
+	// MaxConnections bounds the connections that clients of HTTP and HTTPS have open, MaxConnectionsPerAddress those of one
+	// address. Zero: no limit.
+	MaxConnections           int
+	MaxConnectionsPerAddress int
+
 	ProxyConnectTimeout time.Duration
 	ProxySendTimeout    time.Duration // between two writes of a request
 	ProxyReadTimeout    time.Duration // between two reads of an answer

@@ -90,6 +90,8 @@ func (c *Config) AddACME(flags *pflag.FlagSet) {
 
 // AddProcess adds the flags of a process that serves: timeouts, logs, and how it leaves.
 func (c *Config) AddProcess(flags *pflag.FlagSet) {
+	flags.Var(bound{&c.MaxConnections}, "max-connections", "how many connections clients of HTTP and HTTPS may have open; one more is reset; 0 means no limit")
+	flags.Var(bound{&c.MaxConnectionsPerAddress}, "max-connections-per-address", "the same for each client's IPv4 address or /64 network of IPv6")
 	flags.Var(timeout{duration{&c.ProxyConnectTimeout}}, "proxy-connect-timeout", "how long connecting to an endpoint may take")
 	flags.Var(timeout{duration{&c.ProxySendTimeout}}, "proxy-send-timeout", "the longest gap while a request is sent to an endpoint")
 	flags.Var(timeout{duration{&c.ProxyReadTimeout}}, "proxy-read-timeout", "the longest gap while an answer is read from an endpoint")

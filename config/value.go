@@ -31,6 +31,21 @@ func (p port) Set(s string) error {
 	return nil
 }
 
+// bound is how many of something there may be; 0 means any number.
+type bound struct{ to *int }
+
+func (bound) Type() string     { return "NUMBER" }
+func (b bound) String() string { return strconv.Itoa(deref(b.to)) }
+
+func (b bound) Set(s string) error {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number from 0 to 2147483647", s)
+	}
+	*b.to = int(n)
+	return nil
+}
+
 // address is an IP address, or nothing for every address.
 type address struct{ to *netip.Addr }
 

@@ -152,26 +152,6 @@ func (p *Process) Kill() {
 // Exited is closed when the process has ended; then ExitCode is its exit code.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Resident is how much memory the process has now, in bytes.
-func (p *Process) Resident(t testing.TB) int64 {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); fields[0] == "VmRSS:" {
-			kib, err := strconv.ParseInt(fields[1], 10, 64)
-			if err != nil {
-				t.Fatalf("%q: %v", line, err)
-			}
-			return kib << 10
-		}
-	}
-	t.Fatalf("no VmRSS in\n%s", text)
-	return 0
-}
-
 // ExitCode is the process's exit code; -1 when a signal ended it.
 func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
 
@@ -210,6 +190,21 @@ func (p *Process) Metric(t testing.TB, name string) float64 {
 		sum += value
 	}
 	return sum
+}
+
+// Resident is the memory that the process holds, in bytes.
+func (p *Process) Resident(t testing.TB) int {
+	t.Helper()
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(status))
+	pages, err := strconv.Atoi(fields[1])
+	if err != nil {
+		t.Fatalf("statm says %q: %v", status, err)
+	}
+	return pages * os.Getpagesize()
 }
 
 // Client is an HTTP client for which every host is this process: port 80 of a URL is its HTTP port, 443 its HTTPS

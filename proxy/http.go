@@ -59,7 +59,7 @@ func ended(err error) error {
 func (s *Server) newHTTP1(d *door) *http1.Server {
 	server := &http1.Server{
 		Handler:   d,
-		ConnState: s.life.count,
+		ConnState: s.count,
 		Limit:     http1.Limit{Bytes: maxHead, Fields: maxFields},
 		Refuse:    d.refuse,
 	}
@@ -79,7 +79,7 @@ func (s *Server) patience() http1.Patience {
 func (s *Server) newHTTP2(handler http.Handler) *http.Server {
 	server := &http.Server{
 		Handler:                      unveiled{handler},
-		ConnState:                    s.life.count,
+		ConnState:                    s.count,
 		ConnContext:                  withWatched,
 		Protocols:                    new(http.Protocols),
 		ReadHeaderTimeout:            headTimeout,

@@ -66,12 +66,18 @@ type Server struct {
 	// BodyTimeout is the gap allowed between two reads of a request's body, and between two writes of an answer that the
 	// client takes. Zero: 60 s.
 	BodyTimeout time.Duration
+	// MaxConnections bounds the connections that clients have open at a time, MaxConnectionsPerAddress those of one address,
+	// or of one /64 network of IPv6. One too many is reset. Zero: no limit.
+	MaxConnections           int
+	MaxConnectionsPerAddress int
 
 	table       atomic.Pointer[router.Table]
 	passthrough atomic.Pointer[Passthrough] // nil: no host's connections are passed on
 	hellos      clienthello.Reader
 	belief      atomic.Pointer[belief] // nil: that of the zero Clients, which nobody needed yet
-	refusals    refusals
+	refusals    refusals               // for want of a PROXY header
+	crowd       crowd
+	crowded     refusals                     // of the crowd
 	floods      atomic.Uint64                // connections that were closed for one
 	around      atomic.Pointer[http.Handler] // nil: dispatch alone
 	draining    atomic.Bool

@@ -127,6 +127,7 @@ func (w *response) settle() {
 func (w *response) leave() {
 	if w.hijacked {
 		w.server.life.leave(w.tunnel)
+		w.server.gone(w.tunnel)
 		return
 	}
 	w.server.life.requests.Add(-1)

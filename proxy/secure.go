@@ -71,26 +71,32 @@ func (s *secure) serve(l net.Listener) error {
 }
 
 // shake makes the handshake and hands the connection on.
-func (s *secure) shake(plain net.Conn) {
+func (s *secure) shake(accepted net.Conn) {
 	defer s.front.life.open.Add(-1)
+	plain := accepted
 	plain.RemoteAddr() // which reads a PROXY header, in its own time
 	plain.SetDeadline(time.Now().Add(headTimeout))
 	if p := s.front.passthrough.Load(); p != nil {
 		if plain = s.front.divert(p, plain); plain == nil {
+			s.front.gone(accepted)
 			return
 		}
 	}
 	c := tls.Server(&greeting{Conn: plain}, s.config)
 	if err := c.Handshake(); err != nil {
 		s.refuse(plain, err)
+		s.front.gone(accepted)
 		return
 	}
 	plain.SetDeadline(time.Time{})
 	switch c.ConnectionState().NegotiatedProtocol {
 	case "h2":
-		s.queue.put(s.front.watch(c))
+		if !s.queue.put(s.front.watch(c)) {
+			s.front.gone(accepted)
+		}
 	case authorityProtocol:
 		c.Close()
+		s.front.gone(accepted)
 	default:
 		s.one.Go(c)
 	}
@@ -141,11 +147,14 @@ func newQueue(addr net.Addr) *queue {
 	return &queue{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-func (q *queue) put(c net.Conn) {
+// put waits until the connection is taken; or closes it, if none is any more.
+func (q *queue) put(c net.Conn) (taken bool) {
 	select {
 	case q.conns <- c:
+		return true
 	case <-q.closed:
 		c.Close()
+		return false
 	}
 }
 

@@ -77,8 +77,12 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 		Admits:    s.admits,
 		Trusted:   c.TrustedProxies,
 		Observer:  s.metrics.Unrouted(),
+
+		MaxConnections:           c.MaxConnections,
+		MaxConnectionsPerAddress: c.MaxConnectionsPerAddress,
 	}
 	s.metrics.CountFloods(s.front)
+	s.metrics.CountConnections(s.front)
 	s.streams = &stream.Server{Address: c.BindAddress, Log: log}
 	s.metrics.CountPassthrough(s.countPassthrough)
 	s.admin = newAdmin(s)

@@ -121,6 +121,22 @@ func (m *Metrics) CountFloods(front *proxy.Server) {
 	}, func() float64 { return float64(front.Floods()) }))
 }
 
+// CountConnections has the connections of clients under sallyport_connections, and those that were one too many under
+// sallyport_connections_refused_total.
+func (m *Metrics) CountConnections(front *proxy.Server) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sallyport_connections", Help: "Connections that clients of HTTP and HTTPS have open, tunnels among them.",
+	}, func() float64 { return float64(front.Connections().Open) }))
+	refused := func(limit string, n func(proxy.Connections) uint64) {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "sallyport_connections_refused_total", Help: "Connections that were reset because there were too many, by the limit.",
+			ConstLabels: prometheus.Labels{"limit": limit},
+		}, func() float64 { return float64(n(front.Connections())) }))
+	}
+	refused("max-connections", func(c proxy.Connections) uint64 { return c.Refused })
+	refused("max-connections-per-address", func(c proxy.Connections) uint64 { return c.RefusedPerAddress })
+}
+
 // CountMirrored has what became of the copies of requests under sallyport_mirrored_requests_total. Copies is asked whenever
 // somebody gathers; it calls yield for each outcome.
 func (m *Metrics) CountMirrored(copies func(yield func(outcome string, n uint64))) {

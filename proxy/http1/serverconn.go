@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"sync/atomic"
@@ -27,15 +26,13 @@ const (
 
 // A conn is one connection of a Server. All but the atomic fields belong to its goroutine.
 type conn struct {
-	server  *Server
-	net     net.Conn
-	addr    netip.Addr
-	counted bool // for addr
-	remote  string
-	tls     *tls.ConnectionState // nil: in the clear
-	fd      int                  // -1: there is none to look at
-	raw     syscall.RawConn
-	direct  bool // the bytes on raw are those of HTTP
+	server *Server
+	net    net.Conn
+	remote string
+	tls    *tls.ConnectionState // nil: in the clear
+	fd     int                  // -1: there is none to look at
+	raw    syscall.RawConn
+	direct bool // the bytes on raw are those of HTTP
 
 	reader  Reader
 	request Request
@@ -59,6 +56,8 @@ type conn struct {
 	last     atomic.Bool  // the client wants no further request
 	lost     atomic.Bool  // the client was seen to have left
 	expired  atomic.Bool  // the connection was given up
+	nudged   atomic.Bool  // the connection is to rest, or rests
+	waits    bool         // for the first bytes of a request
 	hijacked bool
 }
 
@@ -73,7 +72,7 @@ func (c *conn) init() {
 
 // identify finds out whose the connection is, which may take a while where it says so itself.
 func (c *conn) identify() {
-	c.remote, c.addr = c.net.RemoteAddr().String(), addrOf(c.net)
+	c.remote = c.net.RemoteAddr().String()
 	plain := c.net
 	if t, ok := plain.(*tls.Conn); ok {
 		state := t.ConnectionState()
@@ -96,8 +95,14 @@ func (c *conn) identify() {
 
 // serve serves requests until one ends the connection.
 func (c *conn) serve() {
-	defer c.finish()
-	for c.next() {
+	rests := false
+	defer func() {
+		if !rests {
+			c.finish()
+		}
+	}()
+	for more := true; more; {
+		more, rests = c.next()
 	}
 }
 
@@ -113,50 +118,57 @@ func (c *conn) finish() {
 	c.server.forget(c, http.StateClosed)
 }
 
-// next serves one request and reports whether another may follow.
-func (c *conn) next() bool {
+// next serves one request and reports whether another may follow, or whether the connection rests: then it is not ours.
+func (c *conn) next() (more, rests bool) {
 	if c.served > 0 {
 		c.enter(phaseIdle)
 	}
 	if len(c.reader.Buffered()) == 0 {
 		if c.server.draining.Load() && c.server.isClosed() {
-			return false
+			return false, false
 		}
 		c.reader.Release()
-		if !c.awaitBytes() {
-			return false
+		if err := c.awaitBytes(); err != nil {
+			return false, c.rest(err)
 		}
 	}
 	c.enter(phaseHead)
+	c.unnudge()
 	if err := c.reader.Request(&c.request, c.server.limit()); err != nil {
 		c.refuse(err)
-		return false
+		return false, false
 	}
 	c.served++
 	if status, err := c.prepare(); err != nil {
 		c.refuseWith(status, err)
-		return false
+		return false, false
 	}
 	c.enter(phaseHandler)
 	keep := c.handle()
 	if c.hijacked {
-		return false
+		return false, false
 	}
-	return c.settle(keep)
+	return c.settle(keep), false
 }
 
 // awaitBytes waits for the first bytes of a request: without holding a buffer where they come from the socket as they are.
 // TLS may hold some of them already, where nobody can see them.
-func (c *conn) awaitBytes() bool {
+func (c *conn) awaitBytes() error {
 	if c.direct {
-		return c.reader.fillFrom(c.raw) == nil
+		return c.reader.fillFrom(c.raw)
 	}
-	return c.reader.fill(MaxHead) == nil
+	c.waits = true
+	err := c.reader.fill(MaxHead)
+	c.waits = false
+	return err
 }
 
 // Read reads from the connection. It is the source of the reader.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.net.Read(p)
+	if err != nil && n == 0 && !c.waits && errors.Is(err, os.ErrDeadlineExceeded) && c.unnudge() {
+		n, err = c.net.Read(p)
+	}
 	if err != nil && c.expired.Load() {
 		err = errLate
 	}
@@ -305,6 +317,9 @@ func (c *conn) refuseWith(status int, err error) {
 
 // expire makes whatever waits for the client fail. The watch calls it.
 func (c *conn) expire() {
+	if c.server.endRestLocked(c) {
+		return
+	}
 	if !c.expired.Swap(true) {
 		c.net.SetDeadline(past)
 	}
@@ -329,6 +344,9 @@ func (c *conn) left(whole bool) {
 
 // closeIdle closes the connection if no request is under way.
 func (c *conn) closeIdle() {
+	if c.server.endRestLocked(c) {
+		return
+	}
 	switch p, _ := c.inState(); p {
 	case phaseNew:
 		c.net.Close()
@@ -339,6 +357,9 @@ func (c *conn) closeIdle() {
 
 // cut ends the connection, whatever is under way.
 func (c *conn) cut() {
+	if c.server.endRestLocked(c) {
+		return
+	}
 	c.cancel()
 	c.net.Close()
 }
