@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -17,8 +18,8 @@ import (
 	"time"
 )
 
-// Parse makes a certificate, Leaf included, of the PEM texts of a chain, leaf first, and of its private key. The error
-// says which of the two is wrong and what was expected.
+// Parse makes a certificate, Leaf included, of the PEM texts of a chain and of the private key of its first certificate. A
+// chain that is not in order is put in order. The error says which of the two is wrong and what was expected.
 func Parse(cert, key []byte) (*tls.Certificate, error) {
 	if err := checkPEM("certificate", "CERTIFICATE", cert); err != nil {
 		return nil, err
@@ -26,10 +27,22 @@ func Parse(cert, key []byte) (*tls.Certificate, error) {
 	if err := checkPEM("private key", "PRIVATE KEY", key); err != nil {
 		return nil, err
 	}
-	pair, err := tls.X509KeyPair(cert, key)
+	chain, err := parseChain(cert)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(encodePEM(chain[0]), key)
+	for _, other := range chain[1:] {
+		if err == nil || !foreign(err) {
+			break
+		}
+		if found, otherErr := tls.X509KeyPair(encodePEM(other), key); otherErr == nil {
+			pair, err = found, nil
+		}
+	}
 	switch {
 	case err == nil:
-	case strings.Contains(err.Error(), "does not match"), strings.Contains(err.Error(), "type does not match"):
+	case foreign(err):
 		return nil, errors.New("the private key does not belong to the certificate: expected the key that the first certificate of the chain was made with")
 	default:
 		return nil, fmt.Errorf("not a pair of certificate and private key: %s", strings.TrimPrefix(err.Error(), "tls: "))
@@ -39,12 +52,40 @@ func Parse(cert, key []byte) (*tls.Certificate, error) {
 			return nil, fmt.Errorf("certificate: %w", err)
 		}
 	}
-	for i, der := range pair.Certificate[1:] {
-		if _, err := x509.ParseCertificate(der); err != nil {
-			return nil, fmt.Errorf("certificate %d of the chain: %w", i+2, err)
-		}
+	if err := checkKey(pair.Leaf.PublicKey); err != nil {
+		return nil, err
+	}
+	pair.Certificate = nil
+	for _, c := range inOrder(pair.Leaf, chain) {
+		pair.Certificate = append(pair.Certificate, c.Raw)
 	}
 	return &pair, nil
+}
+
+// foreign reports whether a pair is none because its halves are of two.
+func foreign(err error) bool {
+	return strings.Contains(err.Error(), "does not match") || strings.Contains(err.Error(), "type does not match")
+}
+
+func encodePEM(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+// checkKey refuses keys with which no handshake can be made.
+func checkKey(public any) error {
+	switch key := public.(type) {
+	case *rsa.PublicKey:
+		if key.N.BitLen() < 1024 {
+			return fmt.Errorf("the RSA key has %d bits: expected 2048 or more", key.N.BitLen())
+		}
+	case *ecdsa.PublicKey:
+		switch key.Curve {
+		case elliptic.P256(), elliptic.P384(), elliptic.P521():
+		default:
+			return fmt.Errorf("the key is on the curve %s: expected P-256, P-384 or P-521", key.Curve.Params().Name)
+		}
+	}
+	return nil
 }
 
 // checkPEM says in plain words why text holds no block of a kind.

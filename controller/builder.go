@@ -61,6 +61,7 @@ type Builder struct {
 	generation uint64
 	routes     int
 	byHost     map[string]*certs.Host // never written to once it was handed out
+	again      time.Time              // when certificates are looked at again though nothing changed; zero: never
 	retired    []*draft               // that lost their place in this build
 }
 
@@ -106,6 +107,7 @@ func (b *Builder) Build(s *Snapshot) Result {
 	start := time.Now()
 	b.builds++
 	w := b.workOf(s)
+	b.ripen(w)
 	b.updateConfig(s, w)
 	for key := range w.ingresses {
 		b.update(s, key, w)
@@ -141,6 +143,7 @@ func (b *Builder) Build(s *Snapshot) Result {
 	}
 	result.Certificates.Default, result.Problems = b.defaultCertificate(s)
 	result.Problems = append(result.Problems, b.problems...)
+	result.Again = b.again
 	result.Took = time.Since(start)
 	return result
 }

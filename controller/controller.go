@@ -136,6 +136,9 @@ type Result struct {
 	// Ingresses that are served nor the problems, nor an object that one of these is about.
 	OnlyEndpoints bool
 
+	// Again is when a build of the same objects comes to something else, because certificates begin or end. Zero: never.
+	Again time.Time
+
 	Ingresses int // that are served, in part at least
 	Hosts     int // names in the table; any host counts as one
 	Routes    int // of the table, fallbacks included

@@ -107,6 +107,8 @@ const (
 	ReasonSecretNotFound        = "SecretNotFound"
 	ReasonConfigMapNotFound     = "ConfigMapNotFound"
 	ReasonBadCertificate        = "BadCertificate"
+	ReasonBrokenChain           = "BrokenChain" // of a certificate: an issuer is missing, or expired
+	ReasonCertificateExpires    = "CertificateExpires"
 	ReasonHostNotCovered        = "HostNotCovered" // by the certificate
 	ReasonConflict              = "PathConflict"   // an older Ingress has the same host, path and type
 	ReasonSharedHost            = "SharedHost"     // Ingresses of several namespaces serve one host

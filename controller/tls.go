@@ -45,23 +45,50 @@ func (t *translation) translateTLS() {
 
 // A certificate is what came of a Secret.
 type certificate struct {
-	secret   *corev1.Secret // of which it was made; nil: there is none
-	pair     *tls.Certificate
+	secret   *corev1.Secret   // of which it was made; nil: there is none
+	pair     *tls.Certificate // nil: it is none that may be served now
+	read     *tls.Certificate // pair, or the one that may not be served
 	severity Severity
 	reason   string // of what is wrong; empty: nothing
 	message  string
+	until    time.Time // when this is not so any more though the Secret is the same; zero: it stays so
 }
 
-// certificateOf reads a Secret, once for each version of it.
+// certificateOf reads a Secret, once for each version of it and each time that its verdict changes.
 func (b *Builder) certificateOf(s *Snapshot, key Key) *certificate {
-	secret := s.Secret(key)
-	if known := b.certificates[key]; known != nil && known.secret == secret {
+	secret, now := s.Secret(key), b.options.now()
+	if known := b.certificates[key]; known != nil && known.secret == secret && !known.over(now) {
 		return known
 	}
-	c := readCertificate(secret, key, b.options.now())
+	c := readCertificate(secret, key, now)
 	b.certificates[key] = c
+	if !c.until.IsZero() && (b.again.IsZero() || c.until.Before(b.again)) {
+		b.again = c.until
+	}
 	return c
 }
+
+func (c *certificate) over(now time.Time) bool { return !c.until.IsZero() && !now.Before(c.until) }
+
+// ripen has the certificates looked at again whose time has come, and finds out when that is so next.
+func (b *Builder) ripen(w *work) {
+	now := b.options.now()
+	if b.again.IsZero() || now.Before(b.again) {
+		return
+	}
+	b.again = time.Time{}
+	for key, c := range b.certificates {
+		switch {
+		case c.over(now):
+			w.secrets[key], w.endpoints = struct{}{}, false
+		case !c.until.IsZero() && (b.again.IsZero() || c.until.Before(b.again)):
+			b.again = c.until
+		}
+	}
+}
+
+// noticeTime is how long before a certificate ends somebody is told: renewal should have happened by then.
+const noticeTime = 14 * 24 * time.Hour
 
 func readCertificate(secret *corev1.Secret, key Key, now time.Time) (c *certificate) {
 	defer func() {
@@ -73,20 +100,39 @@ func readCertificate(secret *corev1.Secret, key Key, now time.Time) (c *certific
 		return &certificate{severity: Error, reason: ReasonSecretNotFound, message: fmt.Sprintf("no Secret is named %q in namespace %q; the default certificate is used", key.Name, key.Namespace)}
 	}
 	c = &certificate{secret: secret, severity: Error, reason: ReasonBadCertificate}
-	pair, err := certs.Parse(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	text := secret.Data[corev1.TLSCertKey]
+	pair, err := certs.Parse(text, secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
 		c.message = fmt.Sprintf("Secret %q has no usable certificate (%s, %s): %v; the default certificate is used", key.Name, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, err)
 		return c
 	}
-	c.pair, c.severity = pair, Warning
+	c.read = pair
+	begin, end := pair.Leaf.NotBefore, pair.Leaf.NotAfter
 	switch {
-	case now.After(pair.Leaf.NotAfter):
-		c.message = fmt.Sprintf("the certificate of Secret %q expired at %s; clients will refuse it", key.Name, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
-	case now.Before(pair.Leaf.NotBefore):
-		c.message = fmt.Sprintf("the certificate of Secret %q is not valid before %s; clients will refuse it until then", key.Name, pair.Leaf.NotBefore.UTC().Format(time.RFC3339))
-	default:
-		c.reason = ""
+	case now.After(end):
+		c.message = fmt.Sprintf("the certificate of Secret %q expired at %s; the default certificate is used", key.Name, end.UTC().Format(time.RFC3339))
+		return c
+	case now.Before(begin):
+		c.message = fmt.Sprintf("the certificate of Secret %q is not valid before %s; the default certificate is used until then", key.Name, begin.UTC().Format(time.RFC3339))
+		c.until = begin
+		return c
 	}
+	c.pair, c.severity = pair, Warning
+	// One that lives shorter than four weeks is renewed later.
+	notice := end.Add(-min(noticeTime, end.Sub(begin)/3))
+	c.until = end.Add(time.Nanosecond)
+	if now.Before(notice) {
+		c.until = notice
+	}
+	if message := certs.CheckChain(pair, text, secret.Data["ca.crt"], now); message != "" {
+		c.reason, c.message = ReasonBrokenChain, fmt.Sprintf("the certificate of Secret %q: %s", key.Name, message)
+		return c
+	}
+	if now.Before(notice) {
+		c.reason = ""
+		return c
+	}
+	c.reason, c.message = ReasonCertificateExpires, fmt.Sprintf("the certificate of Secret %q ends at %s and was not renewed yet", key.Name, end.UTC().Format(time.RFC3339))
 	return c
 }
 
@@ -282,7 +328,8 @@ func (b *Builder) hasTLS(name string) bool {
 	return h != nil && h.tls
 }
 
-// defaultCertificate is the one of Options; nil: a self-signed one.
+// defaultCertificate is the one of Options; nil: a self-signed one. What is out of its time is shown all the same: there is
+// nothing better in its place.
 func (b *Builder) defaultCertificate(s *Snapshot) (*tls.Certificate, []Problem) {
 	key := b.options.DefaultCertificate
 	if key == (Key{}) {
@@ -292,7 +339,7 @@ func (b *Builder) defaultCertificate(s *Snapshot) (*tls.Certificate, []Problem) 
 	if c.reason == "" {
 		return c.pair, nil
 	}
-	message := strings.TrimSuffix(c.message, "; the default certificate is used")
-	return c.pair, []Problem{{Object: Ref{"Secret", key.Namespace, key.Name}, Severity: c.severity, Reason: c.reason,
+	message := strings.TrimSuffix(strings.TrimSuffix(c.message, " until then"), "; the default certificate is used")
+	return c.read, []Problem{{Object: Ref{"Secret", key.Namespace, key.Name}, Severity: c.severity, Reason: c.reason,
 		Message: fmt.Sprintf("the default certificate (--default-ssl-certificate): %s", message)}}
 }

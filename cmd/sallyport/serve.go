@@ -46,6 +46,8 @@ type server struct {
 	reporter reporter                           // used by apply alone
 	passed   map[string]*stream.Service         // likewise
 	passages map[stream.Service]*stream.Passage // likewise
+	again    *time.Timer                        // has apply be called when certificates begin or end; nil before the first
+	nudge    func()                             // has apply be called again; from serve on
 }
 
 // newServer joins the parts. Nothing runs yet.
@@ -97,6 +99,7 @@ const patience = time.Second
 func (s *server) serve(ctx context.Context, from source) error {
 	s.names = names.New(names.Options{File: s.config.ResolvConf, Changed: from.Nudge, Log: s.log})
 	defer s.names.Close()
+	s.nudge = from.Nudge
 	// The source goes on while requests are finished: endpoints may leave just then.
 	sourceCtx, stopSource := context.WithCancel(context.WithoutCancel(ctx))
 	failed := make(chan error, 4)
@@ -196,6 +199,7 @@ func (s *server) apply(now state) {
 	if result.TableChanged {
 		s.front.SetTable(result.Table)
 	}
+	s.wakeAt(result.Again)
 	problems := result.Problems
 	if now.report != nil {
 		problems = now.report(problems)
@@ -214,6 +218,19 @@ func (s *server) apply(now state) {
 		if s.names.Settled() { // which it nudges the source for
 			close(s.built)
 		}
+	}
+}
+
+// longestSleep is how long a timer runs at most: the clock may be set meanwhile, of which timers know nothing.
+const longestSleep = time.Hour
+
+// wakeAt has apply be called at a time, or an hour from now if that is earlier; zero: never.
+func (s *server) wakeAt(t time.Time) {
+	if s.again != nil {
+		s.again.Stop()
+	}
+	if !t.IsZero() && s.nudge != nil {
+		s.again = time.AfterFunc(min(time.Until(t), longestSleep), s.nudge)
 	}
 }
 
