@@ -65,7 +65,7 @@ func run(command *cobra.Command, w world, c config.Config) error {
 		return err
 	}
 	if from, ok := source.(clusterSource); ok {
-		if s.feedback, err = newFeedback(w, c, from, s.metrics, log); err != nil {
+		if s.feedback, err = newFeedback(w, c, from, s.metrics, s.shareTickets, log); err != nil {
 			return err
 		}
 	}
