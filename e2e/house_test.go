@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 	"controller/feedback":  {"controller"},
 	"controller/names":     {"controller"},
 	"e2e":                  {},
+	"e2e/acme":             {"e2e"},
 }
 
 // mayKnowKubernetes are the packages that may name a Kubernetes type.

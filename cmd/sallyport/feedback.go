@@ -19,7 +19,7 @@ const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // newFeedback is what writes to the cluster of a source. It is nil outside a pod, when nothing says to which namespace this
 // process belongs: a cluster that is looked at from a laptop is read, and nothing more.
-func newFeedback(w world, c config.Config, from clusterSource, orders *orderer, metrics *admin.Metrics, log *slog.Logger) (*feedback.Writer, error) {
+func newFeedback(w world, c config.Config, from clusterSource, orders *orderer, metrics *admin.Metrics, tickets func([][32]byte), log *slog.Logger) (*feedback.Writer, error) {
 	pod, namespace := ownPod(w)
 	if namespace == "" {
 		if c.PublishService != (config.Name{}) || len(c.PublishStatusAddress) > 0 {
@@ -50,6 +50,7 @@ func newFeedback(w world, c config.Config, from clusterSource, orders *orderer, 
 		NoStatus:              !c.UpdateStatus,
 		KeepStatus:            !c.UpdateStatusOnShutdown,
 		NoServed:              c.DisableSyncEvents,
+		Tickets:               tickets,
 		Leading:               metrics.Lead(c.ElectionID),
 		Log:                   log,
 	})

@@ -76,7 +76,7 @@ func run(command *cobra.Command, w world, c config.Config) error {
 		s.order(orders)
 	}
 	if from, ok := source.(clusterSource); ok {
-		if s.feedback, err = newFeedback(w, c, from, orders, s.metrics, log); err != nil {
+		if s.feedback, err = newFeedback(w, c, from, orders, s.metrics, s.shareTickets, log); err != nil {
 			return err
 		}
 	}

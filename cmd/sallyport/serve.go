@@ -151,9 +151,14 @@ func (s *server) serve(ctx context.Context, from source) error {
 		defer close(told)
 		if s.feedback != nil {
 			s.feedback.Run(staying)
-		} else if s.orders != nil {
-			s.orders.manager.Run(staying)
+			return
 		}
+		var orders sync.WaitGroup
+		if s.orders != nil {
+			orders.Go(func() { s.orders.manager.Run(staying) })
+		}
+		s.rotateTickets(staying)
+		orders.Wait()
 	}()
 
 	var err error
@@ -172,6 +177,40 @@ func (s *server) serve(ctx context.Context, from source) error {
 		s.access.Close()
 	}
 	return err
+}
+
+// shareTickets has sessions be resumed with keys that all replicas have.
+func (s *server) shareTickets(keys [][32]byte) {
+	given := make([]certs.TicketKey, len(keys))
+	for i, key := range keys {
+		given[i] = key
+	}
+	if err := s.certs.SetTicketKeys(given); err != nil {
+		s.log.Error("session tickets keep the keys they had", "err", err)
+	}
+}
+
+// ticketLife is how long a key makes tickets where a process has its own; as many open them as replicas share otherwise.
+const ticketLife = 12 * time.Hour
+
+// rotateTickets changes the keys of this process's own.
+func (s *server) rotateTickets(ctx context.Context) {
+	var keys []certs.TicketKey
+	for {
+		key, err := certs.NewTicketKey()
+		if err == nil {
+			keys = append([]certs.TicketKey{key}, keys[:min(len(keys), 2)]...)
+			err = s.certs.SetTicketKeys(keys)
+		}
+		if err != nil {
+			s.log.Error("session tickets keep the keys they had", "err", err)
+		}
+		select {
+		case <-time.After(ticketLife):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // announce tells whoever asked that requests are served by a table.
