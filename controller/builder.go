@@ -126,7 +126,8 @@ func (b *Builder) Build(s *Snapshot) Result {
 	b.snapshot, b.revision = s, s.revision
 	result := Result{
 		Table: b.table, TableChanged: changed, Generation: b.generation,
-		Certificates:  certs.Certificates{ByHost: b.byHost},
+		Certificates:  b.certificatesNow(),
+		Staple:        b.config.TLS().Staple,
 		Clients:       b.config.Clients(),
 		Around:        b.config.Around(),
 		Streams:       b.streams.list,

@@ -120,6 +120,7 @@ type Result struct {
 	TableChanged bool          // true for the first build
 	Generation   uint64        // counts the tables, from 1
 	Certificates certs.Certificates
+	Staple       bool // handshakes are to bring what authorities say of the certificates
 	// Clients is what the front is to be told of clients: the same pointer as the time before unless it changed. Nil: the
 	// controller has no ConfigMap.
 	Clients *proxy.Clients

@@ -182,6 +182,16 @@ func (b *Builder) assembleTLS(s *Snapshot, h *host) {
 	}
 }
 
+// certificatesNow is how hands are shaken from now on, but for the default certificate.
+func (b *Builder) certificatesNow() certs.Certificates {
+	said := b.config.TLS()
+	c := certs.Certificates{ByHost: b.byHost, Protocol: certs.Protocol{Min: said.Min, Max: said.Max, Suites: said.Suites, Reject: said.Reject}}
+	if table := b.table; said.Reject {
+		c.Known = func(name string) bool { return table.Names(name) }
+	}
+	return c
+}
+
 // policy is what handshakes for a host are held to: what is asked of its clients, and the cipher suites that the oldest
 // Ingress wants which has a wish.
 func (h *host) policy() *certs.Policy {

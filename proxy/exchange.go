@@ -65,6 +65,7 @@ type Exchange struct {
 	rerouted bool
 
 	fields      int  // of the request's head, as the client sent it
+	secure      bool // the connection is one of TLS, which ends here
 	multiplexed bool // the connection carries other exchanges beside it: HTTP/2
 
 	attempts [2]Attempt // where Attempts begins, so that the usual exchange allocates none

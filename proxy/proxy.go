@@ -172,6 +172,7 @@ func (d *door) open(w http.ResponseWriter, r *http.Request) (*visit, *http.Reque
 	e.Method = r.Method
 	e.Scheme, e.Port = d.reached(r)
 	e.multiplexed = r.ProtoMajor > 1
+	e.secure = r.TLS != nil
 	r = With(r, e)
 	e.server = s
 	v.response = response{ResponseWriter: w, exchange: e, server: s, body: &v.body}

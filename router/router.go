@@ -181,6 +181,12 @@ func (t *Table) Lookup(host, path string) *Route {
 	return p.lookup(path)
 }
 
+// Names reports whether a host is one of the table's, rather than any.
+func (t *Table) Names(host string) bool {
+	p := t.host(host)
+	return p != nil && p != t.any
+}
+
 func (t *Table) host(name string) *paths {
 	if t == nil {
 		return nil

@@ -50,7 +50,7 @@ import (
 // All are the features, in the order in which a request meets them.
 var All = []func(*Annotations, *Draft){
 	// Who has the last word on every answer, and what no request gets past.
-	clients, wordBlocklist, accessLog, responseHeaders, errorPages,
+	clients, tlsToClients, wordBlocklist, accessLog, responseHeaders, errorPages,
 	// What is asked for the host as a whole, outside of everything that is asked for paths.
 	serverAlias, clientAuth, fromToWWW, blocks, appRoot,
 	// What browsers ask before they ask.
