@@ -159,6 +159,9 @@ func (b *Builder) fallbackOf(h *host, routes []*draft) *draft {
 		}
 	}
 	for _, s := range h.sites {
+		if foreign := s.owner.key.Namespace != h.sites[0].owner.key.Namespace; foreign && s.owner.features.Denied() {
+			continue // nobody's paths but its own are closed for its mistakes
+		}
 		if s.owner.features.Host.Wraps() { // what it asks for is for every path, also for those that no route takes
 			return s.bare
 		}

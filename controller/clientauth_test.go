@@ -8,12 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"sallyport/e2e"
+	"sallyport/proxy"
 )
 
 // TestWhoseWordOnClientCertificatesCounts: what was to be guarded never stands open, and nobody closes another namespace's
 // host. A route that asks answers 400, because nobody shows a certificate; one that stands open goes upstream, in vain.
 func TestWhoseWordOnClientCertificatesCounts(t *testing.T) {
-	const asks, closed, open = 400, 403, 400 + 99
+	const asks, closed, open, none = proxy.NoClientCert, proxy.ClientCertOnly, proxy.ClientClosed, proxy.NoRoute
 	secret := func(namespace, name string, text []byte) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{"ca.crt": text}}
 	}
@@ -30,23 +31,23 @@ func TestWhoseWordOnClientCertificatesCounts(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		ingresses []string
-		at        map[string]int // by path
-		policy    bool           // handshakes ask
-		problems  []string       // of client certificates
+		at        map[string]proxy.Reason // by path
+		policy    bool                    // handshakes ask
+		problems  []string                // of client certificates
 	}{
-		{"one asks for all", []string{ingress("1", "a", "i", "h.test", "/i", ""), ingress("2", "a", "j", "h.test", "/j", "one")}, map[string]int{"/i": asks, "/j": asks, "/none": asks}, true, nil},
-		{"the older asks for all", []string{ingress("1", "a", "i", "h.test", "/i", "one"), ingress("2", "b", "i", "h.test", "/j", "")}, map[string]int{"/i": asks, "/j": asks, "/none": asks}, true, nil},
-		{"both ask for the same", []string{ingress("1", "a", "i", "h.test", "/i", "one"), ingress("2", "a", "j", "h.test", "/j", "same")}, map[string]int{"/i": asks, "/j": asks, "/none": asks}, true, nil},
+		{"one asks for all", []string{ingress("1", "a", "i", "h.test", "/i", ""), ingress("2", "a", "j", "h.test", "/j", "one")}, map[string]proxy.Reason{"/i": asks, "/j": asks, "/none": asks}, true, nil},
+		{"the older asks for all", []string{ingress("1", "a", "i", "h.test", "/i", "one"), ingress("2", "b", "i", "h.test", "/j", "")}, map[string]proxy.Reason{"/i": asks, "/j": asks, "/none": asks}, true, nil},
+		{"both ask for the same", []string{ingress("1", "a", "i", "h.test", "/i", "one"), ingress("2", "a", "j", "h.test", "/j", "same")}, map[string]proxy.Reason{"/i": asks, "/j": asks, "/none": asks}, true, nil},
 		{"they disagree", []string{ingress("1", "a", "i", "h.test", "/i", "one"), ingress("2", "a", "j", "h.test", "/j", "two"), ingress("3", "a", "k", "h.test", "/k", "")},
-			map[string]int{"/i": closed, "/j": closed, "/k": closed, "/none": closed}, false, []string{"error Ingress a/i: spec.rules[0].host: ClientAuthConflict", "error Ingress a/j: spec.rules[0].host: ClientAuthConflict"}},
-		{"one is broken", []string{ingress("1", "a", "i", "h.test", "/i", "one"), ingress("2", "a", "j", "h.test", "/j", "none")}, map[string]int{"/i": closed, "/j": closed, "/none": closed}, false, nil},
-		{"another namespace asks", []string{ingress("1", "a", "i", "h.test", "/i", ""), ingress("2", "b", "i", "h.test", "/j", "one")}, map[string]int{"/i": open, "/j": closed, "/none": 404}, false, []string{theirs}},
-		{"another namespace asks for something else", []string{ingress("1", "a", "i", "h.test", "/i", "one"), ingress("2", "b", "i", "h.test", "/j", "two")}, map[string]int{"/i": asks, "/j": closed, "/none": asks}, true, []string{theirs}},
-		{"another namespace asks for the same", []string{ingress("1", "a", "i", "h.test", "/i", "one"), ingress("2", "b", "i", "h.test", "/j", "one")}, map[string]int{"/i": asks, "/j": asks}, true, nil},
-		{"another namespace's is broken", []string{ingress("1", "a", "i", "h.test", "/i", ""), ingress("2", "b", "i", "h.test", "/j", "none")}, map[string]int{"/i": open, "/j": closed, "/none": 404}, false, nil},
-		{"another namespace's is broken where one asks", []string{ingress("1", "a", "i", "h.test", "/i", "one"), ingress("2", "b", "i", "h.test", "/j", "none")}, map[string]int{"/i": asks, "/j": closed, "/none": asks}, true, nil},
-		{"the other namespace's path under ours", []string{ingress("1", "a", "i", "h.test", "/", "one"), ingress("2", "b", "i", "h.test", "/j", "")}, map[string]int{"/": asks, "/j": asks}, true, nil},
-		{"no host", []string{ingress("1", "a", "i", "", "/i", "one"), ingress("2", "b", "i", "", "/j", "")}, map[string]int{"/i": closed, "/j": open}, false, []string{"error Ingress a/i: spec.rules[0]: ClientAuthConflict"}},
+			map[string]proxy.Reason{"/i": closed, "/j": closed, "/k": closed, "/none": closed}, false, []string{"error Ingress a/i: spec.rules[0].host: ClientAuthConflict", "error Ingress a/j: spec.rules[0].host: ClientAuthConflict"}},
+		{"one is broken", []string{ingress("1", "a", "i", "h.test", "/i", "one"), ingress("2", "a", "j", "h.test", "/j", "none")}, map[string]proxy.Reason{"/i": closed, "/j": closed, "/none": closed}, false, nil},
+		{"another namespace asks", []string{ingress("1", "a", "i", "h.test", "/i", ""), ingress("2", "b", "i", "h.test", "/j", "one")}, map[string]proxy.Reason{"/i": open, "/j": closed, "/none": none}, false, []string{theirs}},
+		{"another namespace asks for something else", []string{ingress("1", "a", "i", "h.test", "/i", "one"), ingress("2", "b", "i", "h.test", "/j", "two")}, map[string]proxy.Reason{"/i": asks, "/j": closed, "/none": asks}, true, []string{theirs}},
+		{"another namespace asks for the same", []string{ingress("1", "a", "i", "h.test", "/i", "one"), ingress("2", "b", "i", "h.test", "/j", "one")}, map[string]proxy.Reason{"/i": asks, "/j": asks}, true, nil},
+		{"another namespace's is broken", []string{ingress("1", "a", "i", "h.test", "/i", ""), ingress("2", "b", "i", "h.test", "/j", "none")}, map[string]proxy.Reason{"/i": open, "/j": closed, "/none": none}, false, nil},
+		{"another namespace's is broken where one asks", []string{ingress("1", "a", "i", "h.test", "/i", "one"), ingress("2", "b", "i", "h.test", "/j", "none")}, map[string]proxy.Reason{"/i": asks, "/j": closed, "/none": asks}, true, nil},
+		{"the other namespace's path under ours", []string{ingress("1", "a", "i", "h.test", "/", "one"), ingress("2", "b", "i", "h.test", "/j", "")}, map[string]proxy.Reason{"/": asks, "/j": asks}, true, nil},
+		{"no host", []string{ingress("1", "a", "i", "", "/i", "one"), ingress("2", "b", "i", "", "/j", "")}, map[string]proxy.Reason{"/i": closed, "/j": open}, false, []string{"error Ingress a/i: spec.rules[0]: ClientAuthConflict"}},
 	} {
 		s := new(Snapshot)
 		for _, namespace := range []string{"a", "b"} {
@@ -72,8 +73,8 @@ func TestWhoseWordOnClientCertificatesCounts(t *testing.T) {
 				host = "x.test"
 			}
 			for path, want := range c.at {
-				if got, reason := ask(t, r, host, path); got != want {
-					t.Errorf("%s: %s is answered %d (%s), want %d", c.name, path, got, reason, want)
+				if got, reason := ask(t, r, host, path); reason != want || reason == closed && got != 403 {
+					t.Errorf("%s: %s is answered %d (%s), want %s", c.name, path, got, reason, want)
 				}
 			}
 			h := r.Certificates.ByHost["h.test"]
@@ -98,17 +99,17 @@ func TestACASecretThatComesAndGoes(t *testing.T) {
 	ca := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "ca"}, Data: map[string][]byte{"ca.crt": e2e.NewAuthority(t, "root").PEM()}}
 	s := snapshotOf(t, webService, strings.Replace(pathTo("i", "h.test", "/"), "{name: i}", "{name: i, annotations: {nginx.ingress.kubernetes.io/auth-tls-secret: default/ca}}", 1))
 	b := NewBuilder(everyIngress())
-	for i, want := range []int{403, 400, 403, 400} {
+	for i, want := range []proxy.Reason{proxy.ClientCertOnly, proxy.NoClientCert, proxy.ClientCertOnly, proxy.NoClientCert} {
 		if i%2 == 1 {
 			s.Set(ca)
 		} else {
 			s.Delete(Ref{"Secret", "default", "ca"})
 		}
 		r := b.Build(s)
-		if got, _ := ask(t, r, "h.test", "/"); got != want {
-			t.Errorf("step %d: %d, want %d", i, got, want)
+		if _, got := ask(t, r, "h.test", "/"); got != want {
+			t.Errorf("step %d: %s, want %s", i, got, want)
 		}
-		if asks := r.Certificates.ByHost["h.test"] != nil; asks != (want == 400) {
+		if asks := r.Certificates.ByHost["h.test"] != nil; asks != (i%2 == 1) {
 			t.Errorf("step %d: handshakes ask: %v", i, asks)
 		}
 	}

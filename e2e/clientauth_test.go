@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -170,7 +171,7 @@ func asking(host string, fields ...string) string {
 // two sends requests, one after the other, over HTTP/2 connections that are for a name, whatever their hosts.
 func (g *gate) two(name string, pair *tls.Certificate, hosts ...string) (last answered) {
 	g.t.Helper()
-	transport := &http.Transport{Protocols: new(http.Protocols), DialTLS: func(string, string) (net.Conn, error) {
+	transport := &http.Transport{Protocols: new(http.Protocols), DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
 		return g.dial(name, pair, func(c *tls.Config) { c.NextProtos = []string{"h2"} }), nil
 	}}
 	transport.Protocols.SetHTTP2(true)

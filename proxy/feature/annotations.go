@@ -267,7 +267,7 @@ func (a *Annotations) refuse(why Reason, key, value, expected string) {
 	a.failed = true
 	p := Problem{Annotation: key, Value: value, Reason: why, Message: shown(value) + ": " + expected}
 	if name, _ := nameOf(key); a.guards(name) {
-		p.Denies, p.Message = true, p.Message+closed
+		p.Denies, p.Message = true, p.Message+closedBy(name)
 	}
 	a.problems = append(a.problems, p)
 }

@@ -78,11 +78,14 @@ func clientAuth(a *Annotations, d *Draft) {
 // annotation believes that nobody reaches the host without one, also by way of other Ingresses.
 func (a *Annotations) closeHosts(d *Draft) {
 	for _, p := range a.problems {
-		if name, _ := nameOf(p.Annotation); p.Denies && !p.Config && strings.HasPrefix(strings.ToLower(name), "auth-tls") {
+		if name, _ := nameOf(p.Annotation); p.Denies && !p.Config && asksClients(name) {
 			d.Host.Clients = NobodyEnters()
 		}
 	}
 }
+
+// asksClients reports whether an annotation, by its name, is about client certificates. It need not be one that exists.
+func asksClients(name string) bool { return strings.HasPrefix(strings.ToLower(name), "auth-tls") }
 
 // matchCN reads what the common name of clients must be. Nil: anything.
 func (a *Annotations) matchCN(name string) *regexp.Regexp {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"sallyport/proxy/feature/trust"
-	"sallyport/proxy/feature/value"
 	"sallyport/proxy/upstream"
 )
 
@@ -33,7 +32,7 @@ func endpointTLS(a *Annotations, d *Draft) {
 	serverName := a.Shared().proxySSLName()
 	named := a.Shared().OnOff("proxy-ssl-server-name", true, "whether endpoints are told the name that is meant (SNI)")
 	minVersion, maxVersion := a.Shared().proxySSLProtocols()
-	suites := a.Shared().proxySSLCiphers()
+	suites := a.Shared().ciphers("proxy-ssl-ciphers", "DEFAULT", "the cipher suites of TLS 1.2 that endpoints may choose from; those of TLS 1.3 are always there")
 	a.Config().Bool("proxy-ssl-location-only", true, "accepted; paths never take over what another Ingress says")
 
 	s := endpointSecret{}
@@ -192,23 +191,4 @@ func (a *Annotations) proxySSLProtocols() (least, most uint16) {
 		return v, unless(strings.TrimSpace(value) != "", "expected "+values)
 	})
 	return versions[0], versions[1]
-}
-
-// proxySSLCiphers reads the suites of TLS 1.2. Nil: the usual ones.
-func (a *Annotations) proxySSLCiphers() []uint16 {
-	const name = "proxy-ssl-ciphers"
-	var unknown []string
-	d := Declaration{Name: name, Values: "names of cipher suites as OpenSSL has them, separated by colons", Default: "DEFAULT", Usage: "the cipher suites of TLS 1.2 that endpoints may choose from; those of TLS 1.3 are always there"}
-	suites := read(a, d, nil, func(list string) ([]uint16, string) {
-		if expected := oneLine(list); expected != "" {
-			return nil, expected
-		}
-		var ids []uint16
-		ids, unknown = value.Ciphers(list)
-		return ids, unless(len(ids) > 0, `expected names of cipher suites as in "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384"; none of these can be had`)
-	})
-	if len(unknown) > 0 && len(suites) > 0 {
-		a.warn(name, "these cipher suites cannot be had: "+strings.Join(unknown, ", ")+"; the others are used")
-	}
-	return suites
 }

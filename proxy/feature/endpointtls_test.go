@@ -238,8 +238,8 @@ func TestMistakesAboutTLSToEndpoints(t *testing.T) {
 		{"server name", "proxy-ssl-server-name", "no", nil, false, `expected "on" or "off"`},
 		{"protocols", "proxy-ssl-protocols", "TLSv1 TLSv1.2", nil, false, "expected TLSv1.2, TLSv1.3 or both"},
 		{"no protocols", "proxy-ssl-protocols", " ", nil, false, "expected TLSv1.2, TLSv1.3 or both"},
-		{"ciphers", "proxy-ssl-ciphers", "DHE-RSA-AES256-SHA", nil, false, "none of these can be had"},
-		{"some ciphers", "proxy-ssl-ciphers", "DHE-RSA-AES256-SHA:ECDHE-RSA-AES128-GCM-SHA256", nil, false, "these cipher suites cannot be had: DHE-RSA-AES256-SHA; the others"},
+		{"ciphers", "proxy-ssl-ciphers", "DHE-RSA-AES256-SHA", nil, false, "expected at least one suite of TLS 1.2 that is spoken"},
+		{"some ciphers", "proxy-ssl-ciphers", "DHE-RSA-AES256-SHA:ECDHE-RSA-AES128-GCM-SHA256", nil, false, "DHE-RSA-AES256-SHA: not spoken here"},
 	} {
 		p := passage{annotations: map[string]string{"backend-protocol": "HTTPS", c.annotation: c.value}, features: tlsFeatures}
 		if c.secret != nil {

@@ -179,7 +179,7 @@ func TestWhatNothingReadsIsToldWithAWayOut(t *testing.T) {
 		{"statisfy", UnknownName, true, "did you mean satisfy?"},
 		{"enable-globl-auth", UnknownName, true, "did you mean enable-global-auth?"},
 		{"auth-something-of-mine", UnknownName, true, "no annotation has this name; it is to guard"},
-		{"auth-tls-secret", Unsupported, true, "answer 503"},
+		{"auth-tls-secert", UnknownName, true, "did you mean auth-tls-secret?); it is to guard the hosts of this Ingress, so they answer 403"},
 	} {
 		for _, prefix := range prefixes {
 			draft, problems := Parse(Input{Annotations: map[string]string{prefix + c.name: "v"}})

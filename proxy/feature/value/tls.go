@@ -30,11 +30,21 @@ func sslProtocol(s source) string {
 	return tls.VersionName(s.r.TLS.Version)
 }
 
+// openSSLSuites are the cipher suites of TLS 1.2 that OpenSSL has names of its own for. Those of TLS 1.3 have one name.
+var openSSLSuites = map[uint16]string{
+	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256:       "ECDHE-ECDSA-AES128-GCM-SHA256",
+	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256:         "ECDHE-RSA-AES128-GCM-SHA256",
+	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384:       "ECDHE-ECDSA-AES256-GCM-SHA384",
+	tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384:         "ECDHE-RSA-AES256-GCM-SHA384",
+	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256: "ECDHE-ECDSA-CHACHA20-POLY1305",
+	tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256:   "ECDHE-RSA-CHACHA20-POLY1305",
+}
+
 func sslCipher(s source) string {
 	if s.r.TLS == nil {
 		return ""
 	}
-	if name := openSSLName(s.r.TLS.CipherSuite); name != "" {
+	if name, ok := openSSLSuites[s.r.TLS.CipherSuite]; ok {
 		return name
 	}
 	return tls.CipherSuiteName(s.r.TLS.CipherSuite)
