@@ -16,7 +16,7 @@ require (
 	github.com/gaissmai/bart v0.30.0
 	github.com/hashicorp/golang-lru/v2 v2.0.7
 	github.com/tg123/go-htpasswd v1.2.5
-	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/crypto v0.58.0
 )
 
 require (

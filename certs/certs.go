@@ -74,6 +74,9 @@ type Store struct {
 	// the first handshake. Nil: nothing.
 	Base *tls.Config
 
+	// Stapler has what authorities say of certificates. Nil: handshakes go without.
+	Stapler *Stapler
+
 	current atomic.Pointer[state]
 	tickets tickets
 	configs configs
@@ -150,11 +153,11 @@ func (s *Store) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 	if len(pairs) > 1 {
 		for _, pair := range pairs {
 			if hello.SupportsCertificate(pair) == nil {
-				return pair, nil
+				return s.Stapler.of(pair), nil
 			}
 		}
 	}
-	return pairs[0], nil
+	return s.Stapler.of(pairs[0]), nil
 }
 
 func (s *Store) makeDefault() {
