@@ -36,6 +36,11 @@ test-cluster: controlplane ## Run the tests against a real API server only, with
 test-oauth2: ## Run the tests against a real oauth2-proxy only; its first run builds one, which takes minutes
 	cd e2e/oauth2proxy && $(GO) test -count=1 -timeout 30m .
 
+.PHONY: test-tls
+test-tls: ## Have sslscan and testssl.sh (Debian packages, installed if missing) look at TLS; minutes
+	command -v sslscan testssl >/dev/null || { apt-get update && apt-get install -y sslscan testssl.sh; }
+	$(GO) test -count=1 -tags tlsscan -timeout 30m -run TestScanners ./e2e
+
 .PHONY: controlplane
 controlplane: ## Build the Kubernetes that the tests run against; minutes, once for a machine
 	cd e2e/controlplane && $(GO) run .
