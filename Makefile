@@ -42,6 +42,11 @@ test-browser: ## Open a host with a certificate of the local CA in Chromium, whi
 	@command -v chromium >/dev/null && command -v certutil >/dev/null || { apt-get update && apt-get install -y chromium libnss3-tools; }
 	$(GO) test -count=1 -tags browser -timeout 15m -run '^TestABrowser' -v ./e2e
 
+.PHONY: test-tls
+test-tls: ## Have sslscan and testssl.sh (Debian packages, installed if missing) look at TLS; minutes
+	command -v sslscan testssl >/dev/null || { apt-get update && apt-get install -y sslscan testssl.sh; }
+	$(GO) test -count=1 -tags tlsscan -timeout 30m -run TestScanners ./e2e
+
 .PHONY: controlplane
 controlplane: ## Build the Kubernetes that the tests run against; minutes, once for a machine
 	cd e2e/controlplane && $(GO) run .

@@ -77,6 +77,8 @@ type Store struct {
 	// Local makes a certificate for a name, which is in the one form of hosts or empty for none, where there would be none
 	// but the self-signed one. Nil, or where it returns nil: that one. Set it before the first handshake.
 	Local func(name string) *tls.Certificate
+	// Stapler has what authorities say of certificates. Nil: handshakes go without.
+	Stapler *Stapler
 
 	current atomic.Pointer[state]
 	tickets tickets
@@ -160,11 +162,11 @@ func (s *Store) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 	if len(pairs) > 1 {
 		for _, pair := range pairs {
 			if hello.SupportsCertificate(pair) == nil {
-				return pair, nil
+				return s.Stapler.of(pair), nil
 			}
 		}
 	}
-	return pairs[0], nil
+	return s.Stapler.of(pairs[0]), nil
 }
 
 func (s *Store) makeDefault() {

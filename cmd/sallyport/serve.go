@@ -5,9 +5,13 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"sallyport/certs"
@@ -50,6 +54,7 @@ type server struct {
 	nudge    func()                             // has apply be called again; from serve on
 	passed   map[string]*stream.Service         // likewise
 	passages map[stream.Service]*stream.Passage // likewise
+	stapling bool                               // what authorities say was asked for, the last time
 }
 
 // newServer joins the parts. Nothing runs yet.
@@ -69,6 +74,7 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 		s.access = proxy.NewAccessLog(w.out, c.AccessLog)
 		s.metrics.CountLines(s.access)
 	}
+	s.certs.Stapler = &certs.Stapler{Client: stapleClient(), Log: log}
 	s.certs.Base = &tls.Config{NextProtos: proxy.Protocols()}
 	s.front = &proxy.Server{
 		Log:       log,
@@ -132,6 +138,7 @@ func (s *server) serve(ctx context.Context, from source) error {
 		})
 	}
 	start("admin port", func() error { return s.admin.Serve(s.listeners.admin) })
+	start("OCSP", func() error { s.certs.Stapler.Run(sourceCtx); return nil })
 	start("read objects", func() error { return from.Run(sourceCtx, s.apply) })
 	select {
 	// The first table is there; it takes too long; the process is to end, or something failed, which is seen below.
@@ -213,6 +220,25 @@ func (s *server) rotateTickets(ctx context.Context) {
 	}
 }
 
+// stapleClient asks OCSP servers. Certificates say where those are, and certificates are anybody's: nothing on this machine or
+// beside it is asked.
+func stapleClient() *http.Client {
+	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		if a := to.Addr().Unmap(); a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
+			return fmt.Errorf("%s is no address of an authority", a)
+		}
+		return nil
+	}}
+	return &http.Client{
+		Transport:     &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
 // announce tells whoever asked that requests are served by a table.
 func (s *server) announce(ctx context.Context) error {
 	select {
@@ -256,6 +282,13 @@ func (s *server) apply(now state) {
 	result := s.builder.Build(now.snapshot)
 	s.names.Follow(s.builder.Names())
 	s.certs.Set(result.Certificates)
+	switch { // only where something may be another: there are thousands
+	case !result.Staple && s.stapling:
+		s.certs.Stapler.Want(certs.Certificates{})
+	case result.Staple && !(s.stapling && result.OnlyEndpoints):
+		s.certs.Stapler.Want(result.Certificates)
+	}
+	s.stapling = result.Staple
 	s.front.SetClients(result.Clients)
 	s.front.SetAround(result.Around)
 	s.streams.Set(result.Streams, trustOf(s.config, result.Clients))
