@@ -234,9 +234,11 @@ func differs(ours, theirs *seen) string {
 		return "header"
 	case !slices.Equal(ours.coding, theirs.coding), ours.length != theirs.length:
 		return "framing"
-	case !bytes.Equal(ours.body, theirs.body), ours.err == nil && theirs.err != nil:
+	case ours.err != nil:
+		return "" // what we refuse may be anything there
+	case !bytes.Equal(ours.body, theirs.body), theirs.err != nil:
 		return "body"
-	case ours.err == nil && !(len(ours.trailer) == 0 && len(theirs.trailer) == 0) && !reflect.DeepEqual(ours.trailer, theirs.trailer):
+	case !(len(ours.trailer) == 0 && len(theirs.trailer) == 0) && !reflect.DeepEqual(ours.trailer, theirs.trailer):
 		return "trailer"
 	}
 	return ""

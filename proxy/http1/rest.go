@@ -10,8 +10,8 @@ import (
 
 // A connection on which nothing has gone on for a while goes to rest: it gives back all that requests need, and its goroutine
 // with its stack. It wakes when the client says something. Most connections of a server are kept for requests that never
-// come, and this is what they cost: cleartext 15.0 KiB of resident memory without, see `make bench-memory` for what it is
-// with.
+// come. In the clear one cost 15.0 KiB of resident memory before, and 4.4 KiB at rest; over TLS 35.7 and 12.4 KiB
+// (make bench-memory).
 //
 // The watch nudges an idle connection, by a deadline that has passed; its goroutine then lays it to rest. So a connection
 // that is busy pays nothing.

@@ -114,8 +114,27 @@ func (c *conn) finish() {
 	}
 	c.reader.Release()
 	c.res.release()
+	if c.res.failed && c.expired.Load() {
+		c.reset()
+	}
 	c.net.Close()
 	c.server.forget(c, http.StateClosed)
+}
+
+// reset has the connection end without what the client did not take, which would stay with the kernel for minutes, megabytes
+// of it.
+func (c *conn) reset() {
+	plain := c.net
+	for {
+		wrapped, ok := plain.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		plain = wrapped.NetConn()
+	}
+	if tcp, ok := plain.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
 }
 
 // next serves one request and reports whether another may follow, or whether the connection rests: then it is not ours.
