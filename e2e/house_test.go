@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"controller/feedback":  {"controller"},
 	"controller/names":     {"controller"},
 	"e2e":                  {},
+	"e2e/bench":            {},
 }
 
 // mayKnowKubernetes are the packages that may name a Kubernetes type.

@@ -1,0 +1,7 @@
+package main
+
+import "context"
+
+type handshakeResult struct{}
+
+func (b *bench) measureTLS(ctx context.Context) error { return nil }
