@@ -35,6 +35,7 @@ defaults
 	timeout server 60s
 	timeout http-keep-alive 75s
 	http-reuse always
+	option http-ignore-probes
 	option splice-auto
 
 frontend front

@@ -20,7 +20,9 @@ type bench struct {
 	backends   *backends
 	cert       certificate
 	results    []result
-	handshakes []handshakeResult
+	idle       []float64 // bytes of an idle connection over TLS, by contender
+
+	handshakeResults []handshakeResult
 }
 
 // A result is what a case cost, with the access log off or on, by contender.

@@ -22,6 +22,9 @@ func (b *bench) report() string {
 	if len(b.results) > 0 && b.pace > 0 {
 		b.reportLatency(&out)
 	}
+	if b.handshakes {
+		b.reportTLS(&out)
+	}
 	return out.String()
 }
 
@@ -46,13 +49,7 @@ func (b *bench) reportCPU(out *strings.Builder) {
 	for _, r := range b.results {
 		row := []string{r.title, onOff(r.logging)}
 		of := r.medians(func(f figures) float64 { return f.cpu })
-		for _, v := range of {
-			row = append(row, fmt.Sprintf("%.1f", v))
-		}
-		for _, v := range of[1:] {
-			row = append(row, fmt.Sprintf("%.2f", of[0]/v))
-		}
-		t = append(t, row)
+		t = append(t, appendRatios(row, "%.1f", of))
 	}
 	t.write(out)
 }
@@ -92,6 +89,45 @@ func (b *bench) reportLatency(out *strings.Builder) {
 	t.write(out)
 }
 
+// reportTLS has handshakes and idle connections.
+func (b *bench) reportTLS(out *strings.Builder) {
+	header := []string{"handshakes a second of CPU"}
+	for _, c := range b.contenders {
+		header = append(header, c.name)
+	}
+	for _, c := range b.contenders[1:] {
+		header = append(header, "÷ "+c.name)
+	}
+	t := table{header}
+	for _, r := range b.handshakeResults {
+		row := []string{r.title()}
+		var of []float64
+		for _, rounds := range r.rounds {
+			of = append(of, median(rounds, itself))
+		}
+		t = append(t, appendRatios(row, "%.0f", of))
+	}
+	t.write(out)
+	header = append([]string{"memory of an idle TLS connection, KiB"}, header[1:]...)
+	var of []float64
+	for _, bytes := range b.idle {
+		of = append(of, bytes/kibibyte)
+	}
+	t = table{header, appendRatios([]string{fmt.Sprintf("of %d, each after one request", idleConns)}, "%.1f", of)}
+	t.write(out)
+}
+
+// appendRatios adds figures to a row, and what the first is to each of the others.
+func appendRatios(row []string, format string, of []float64) []string {
+	for _, v := range of {
+		row = append(row, fmt.Sprintf(format, v))
+	}
+	for _, v := range of[1:] {
+		row = append(row, fmt.Sprintf("%.2f", of[0]/v))
+	}
+	return row
+}
+
 // medians are those of a figure, by contender.
 func (r result) medians(of func(figures) float64) (all []float64) {
 	for _, rounds := range r.figures {
@@ -101,7 +137,7 @@ func (r result) medians(of func(figures) float64) (all []float64) {
 }
 
 // median of a figure over rounds; the lower one of an even number.
-func median(rounds []figures, of func(figures) float64) float64 {
+func median[T any](rounds []T, of func(T) float64) float64 {
 	var all []float64
 	for _, f := range rounds {
 		all = append(all, of(f))
@@ -109,6 +145,8 @@ func median(rounds []figures, of func(figures) float64) float64 {
 	slices.Sort(all)
 	return all[(len(all)-1)/2]
 }
+
+func itself(v float64) float64 { return v }
 
 // A table is a header and rows.
 type table [][]string
