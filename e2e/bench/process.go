@@ -50,13 +50,16 @@ func startProcess(folder, name string, command ...string) (*process, error) {
 	return p, nil
 }
 
-// stop ends the whole group at once. A nil process is none.
+// stop ends the whole group at once and waits, for a few seconds, until nobody of it is left.
 func (p *process) stop() {
-	if p == nil {
-		return
-	}
 	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	<-p.exited
+	for range 500 {
+		if p.each(func(string, []string) error { return nil }) != nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // await asks until the process is as it should be, for ten seconds.
@@ -136,8 +139,8 @@ func (p *process) each(found func(folder string, fields []string) error) error {
 			continue // it has ended meanwhile
 		}
 		fields := statFields(stat)
-		if len(fields) < 13 || fields[2] != group {
-			continue
+		if len(fields) < 13 || fields[2] != group || fields[0] == "Z" {
+			continue // a zombie has ended, though nobody has looked yet
 		}
 		members++
 		if err := found(folder, fields); err != nil {
