@@ -29,12 +29,12 @@ var allCases = []benchCase{
 	{name: "small", title: "small GET, 64 connections", path: "/", connections: 64, rate: 2000},
 	{name: "small-1000", title: "small GET, 1,000 connections", path: "/", connections: 1000, rate: 2000},
 	{name: "64k", title: "GET of 64 KiB, 64 connections", path: "/64k", connections: 64, rate: 1000},
-	{name: "1m", title: "GET of 1 MiB, 64 connections", path: "/1m", connections: 64, rate: 100},
+	{name: "1m", title: "GET of 1 MiB, 64 connections", path: "/1m", connections: 64, rate: 200},
 	{name: "post", title: "POST of 16 KiB, 64 connections", path: "/post", body: 16 * kibibyte, connections: 64, rate: 1000},
 	{name: "tls", title: "small GET over TLS, 64 connections", path: "/", tls: true, connections: 64, rate: 2000},
 	{name: "h2", title: "small GET over HTTP/2, 64 connections with 4 streams each", path: "/", tls: true, streams: 4, connections: 64, rate: 2000},
 	{name: "64k-buffered", title: "GET of 64 KiB, 64 connections, nginx with proxy_buffering on", path: "/buffered/64k", connections: 64, rate: 1000},
-	{name: "1m-buffered", title: "GET of 1 MiB, 64 connections, nginx with proxy_buffering on", path: "/buffered/1m", connections: 64, rate: 100},
+	{name: "1m-buffered", title: "GET of 1 MiB, 64 connections, nginx with proxy_buffering on", path: "/buffered/1m", connections: 64, rate: 200},
 }
 
 // tlsOnly is the name for handshakes and idle connections.

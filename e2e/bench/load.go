@@ -34,7 +34,7 @@ func (c benchCase) load(ctx context.Context, r *running, long time.Duration) (in
 	client.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := client.CombinedOutput()
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w\n%s", args[0], err, out)
+		return 0, fmt.Errorf("%s: %w\n%s", args[0], errors.Join(err, ctx.Err()), out)
 	}
 	n, err := read(string(out))
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 )
 
 // nginx as a good operator has it before HTTP services: connections to the backends are kept, and the endpoint is told
-// what ingress-nginx and Sallyport tell it. Its log has the line of ingress-nginx, which is ours, and is written as ours
+// what ingress-nginx and Sallyport tell it. Like Sallyport it sends a body on once it has all of it, and is given memory for one of the size
+// that is measured: by default both would write it to a file. Its log has the line of ingress-nginx, which is ours, and is written as ours
 // is, by many lines at once, which it does not do unless told.
 func nginx() contender {
 	return contender{name: "nginx", version: versionOf("nginx", "-v"), start: func(s setting) (*process, error) {

@@ -37,7 +37,7 @@ func readOptions(args []string) (options, error) {
 	peers := f.String("peers", "nginx,haproxy", "who is measured beside ours")
 	f.IntVar(&o.rounds, "rounds", 3, "`rounds` of each case; figures are medians of them")
 	seconds := f.Float64("seconds", 2, "seconds of load in a round")
-	paced := f.Float64("paced", 1, "seconds at a fixed rate in a round; 0 leaves latency out")
+	paced := f.Float64("paced", 0.7, "seconds at a fixed rate in a round; 0 leaves latency out")
 	f.IntVar(&o.workers, "workers", runtime.NumCPU(), "processes or threads of each contender")
 	f.StringVar(&o.binary, "binary", "", "`path` of our binary; built from the tree when empty")
 	f.StringVar(&o.against, "against", os.Getenv("BENCH_AGAINST"), "`path` of an earlier binary of ours, which takes part as \"previous\"; BENCH_AGAINST in the environment says so too")

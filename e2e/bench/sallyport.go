@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// sallyport serves a folder, as it comes, with its metrics: there is no tuning to be done. The certificate is the default
-// one too, because wrk names the address and not the host in its handshakes; it is no redirect that is to be measured.
+// sallyport serves a folder, as it comes, with its metrics. Bodies are held in memory as far as by nginx, see there; the certificate
+// is the default one too, because wrk names the address and not the host in its handshakes; it is no redirect that is to be measured.
 func sallyport(name, binary string) contender {
 	return contender{name: name, version: versionOf(binary, "version"), ours: true, start: func(s setting) (*process, error) {
 		folder := filepath.Join(s.folder, "manifests")
@@ -79,7 +79,7 @@ apiVersion: networking.k8s.io/v1
 kind: Ingress
 metadata:
   name: bench
-  annotations: {ingress.kubernetes.io/ssl-redirect: "false"}
+  annotations: {ingress.kubernetes.io/ssl-redirect: "false", ingress.kubernetes.io/client-body-buffer-size: 32k}
 spec:
   tls: [{hosts: [%s], secretName: bench}]
   rules:
