@@ -47,7 +47,13 @@ func readOptions(args []string) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	o.line = strings.Join(append([]string{"go run ./e2e/bench"}, args...), " ")
+	o.line = "go run ./e2e/bench"
+	for _, arg := range args {
+		if filepath.IsAbs(arg) { // where things are on this machine is nobody's business
+			arg = filepath.Base(arg)
+		}
+		o.line += " " + arg
+	}
 	o.load = time.Duration(*seconds * float64(time.Second))
 	o.pace = time.Duration(*paced * float64(time.Second))
 	if o.rounds < 1 || o.rounds > 100 || o.load < time.Second || o.load > time.Minute || o.pace < 0 || o.pace > time.Minute || o.workers < 1 {
