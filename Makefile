@@ -64,7 +64,11 @@ fuzz: ## Fuzz each fuzz target for FUZZTIME (default 20s)
 	done
 
 .PHONY: bench
-bench: ## Run the benchmarks
+bench: ## Measure a request beside nginx and HAProxy; OPTIONS='-write docs/performance.md' (see -h), BENCH_AGAINST=BINARY
+	$(GO) run ./e2e/bench $(OPTIONS)
+
+.PHONY: microbench
+microbench: ## Run the benchmarks of the packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-scale

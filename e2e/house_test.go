@@ -46,6 +46,7 @@ var mayImport = map[string][]string{
 	"controller/names":     {"controller"},
 	"e2e":                  {},
 	"e2e/acme":             {"e2e"},
+	"e2e/bench":            {},
 }
 
 // mayKnowKubernetes are the packages that may name a Kubernetes type.
