@@ -27,6 +27,7 @@ test: controlplane ## Run every test there is; `go test ./...` is the quick part
 	E2E_SWAPS=1000 E2E_FLOWS=100000 $(GO) test ./...
 	$(GO) test -count=1 -tags controlplane -timeout 30m ./e2e/cluster
 	cd e2e/oauth2proxy && $(GO) test -count=1 -timeout 30m .
+	cd e2e/grpcinterop && $(GO) test -count=1 -timeout 30m .
 
 .PHONY: test-cluster
 test-cluster: controlplane ## Run the tests against a real API server only, with Pods that are played
@@ -35,6 +36,10 @@ test-cluster: controlplane ## Run the tests against a real API server only, with
 .PHONY: test-oauth2
 test-oauth2: ## Run the tests against a real oauth2-proxy only; its first run builds one, which takes minutes
 	cd e2e/oauth2proxy && $(GO) test -count=1 -timeout 30m .
+
+.PHONY: test-grpc
+test-grpc: ## Run gRPC's interop client and server only; its first run builds them, which takes minutes
+	cd e2e/grpcinterop && $(GO) test -count=1 -timeout 30m .
 
 .PHONY: controlplane
 controlplane: ## Build the Kubernetes that the tests run against; minutes, once for a machine
@@ -66,6 +71,7 @@ lint: ## Check formatting, vet and staticcheck
 	$(GO) vet ./...
 	$(GO) vet -tags controlplane ./e2e/cluster
 	cd e2e/oauth2proxy && $(GO) vet .
+	cd e2e/grpcinterop && $(GO) vet .
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags controlplane ./e2e/cluster
 
