@@ -69,6 +69,7 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 		Observer:       s.metrics.Unrouted(),
 	}
 	s.streams = &stream.Server{Address: c.BindAddress, Log: log}
+	s.metrics.CountStreams(func() admin.StreamCounts { return streamCounts(s.streams) })
 	s.admin = newAdmin(s)
 	return s, nil
 }

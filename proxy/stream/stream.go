@@ -291,12 +291,16 @@ func (s *Server) log() *slog.Logger { return cmp.Or(s.Log, slog.Default()) }
 type counts struct {
 	connections, flows, refused atomic.Int64
 	open, openFlows             atomic.Int64
+	sent, received              atomic.Int64 // bytes
+	udpSent, udpReceived        atomic.Int64 // likewise
 }
 
 // Counts are the numbers of a Server. Those that begin with Open are of now, the others of all time.
 type Counts struct {
 	Connections, OpenConnections int64
 	Flows, OpenFlows             int64
+	Sent, Received               int64 // bytes to endpoints and from them, over TCP
+	FlowsSent, FlowsReceived     int64 // likewise over UDP
 	Refused                      int64 // connections and datagrams that were turned away: for want of an endpoint, of room, of a PROXY header
 }
 
@@ -306,6 +310,8 @@ func (s *Server) Counts() Counts {
 	return Counts{
 		Connections: c.connections.Load(), OpenConnections: c.open.Load(),
 		Flows: c.flows.Load(), OpenFlows: c.openFlows.Load(),
+		Sent: c.sent.Load(), Received: c.received.Load(),
+		FlowsSent: c.udpSent.Load(), FlowsReceived: c.udpReceived.Load(),
 		Refused: c.refused.Load(),
 	}
 }
