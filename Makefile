@@ -24,7 +24,7 @@ demo: ## Serve the built-in demo on this machine
 
 .PHONY: test
 test: controlplane ## Run every test there is; `go test ./...` is the quick part of it
-	E2E_SWAPS=1000 E2E_FLOWS=100000 $(GO) test ./...
+	E2E_SWAPS=1000 E2E_FLOWS=100000 E2E_WEBSOCKETS=10000 $(GO) test ./...
 	$(GO) test -count=1 -tags controlplane -timeout 30m ./e2e/cluster
 	cd e2e/oauth2proxy && $(GO) test -count=1 -timeout 30m .
 	cd e2e/grpcinterop && $(GO) test -count=1 -timeout 30m .
