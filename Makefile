@@ -24,10 +24,11 @@ demo: ## Serve the built-in demo on this machine
 
 .PHONY: test
 test: controlplane ## Run every test there is; `go test ./...` is the quick part of it
-	E2E_SWAPS=1000 E2E_FLOWS=100000 E2E_HELLOS=100000 $(GO) test ./...
+	E2E_SWAPS=1000 E2E_FLOWS=100000 E2E_HELLOS=100000 E2E_WEBSOCKETS=10000 $(GO) test ./...
 	$(GO) test -count=1 -tags controlplane -timeout 30m ./e2e/cluster
 	cd e2e/oauth2proxy && $(GO) test -count=1 -timeout 30m .
 	cd e2e/h2spec && $(GO) test -count=1 .
+	cd e2e/grpcinterop && $(GO) test -count=1 -timeout 30m .
 
 .PHONY: test-cluster
 test-cluster: controlplane ## Run the tests against a real API server only, with Pods that are played
@@ -46,6 +47,10 @@ test-browser: ## Open a host with a certificate of the local CA in Chromium, whi
 test-tls: ## Have sslscan and testssl.sh (Debian packages, installed if missing) look at TLS; minutes
 	command -v sslscan testssl >/dev/null || { apt-get update && apt-get install -y sslscan testssl.sh; }
 	$(GO) test -count=1 -tags tlsscan -timeout 30m -run TestScanners ./e2e
+
+.PHONY: test-grpc
+test-grpc: ## Run gRPC's interop client and server only; its first run builds them, which takes minutes
+	cd e2e/grpcinterop && $(GO) test -count=1 -timeout 30m .
 
 .PHONY: controlplane
 controlplane: ## Build the Kubernetes that the tests run against; minutes, once for a machine
@@ -92,6 +97,7 @@ lint: ## Check formatting, vet and staticcheck
 	cd e2e/oauth2proxy && $(GO) vet .
 	cd e2e/pebble && $(GO) vet .
 	cd e2e/h2spec && $(GO) vet .
+	cd e2e/grpcinterop && $(GO) vet .
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags controlplane ./e2e/cluster
 

@@ -91,6 +91,7 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 	s.metrics.CountConnections(s.front)
 	s.streams = &stream.Server{Address: c.BindAddress, Log: log}
 	s.metrics.CountPassthrough(s.countPassthrough)
+	s.metrics.CountStreams(func() admin.StreamCounts { return streamCounts(s.streams) })
 	s.admin = newAdmin(s)
 	return s, nil
 }

@@ -207,3 +207,47 @@ func (c orderCollector) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(failuresDesc, prometheus.GaugeValue, float64(failures), host)
 	})
 }
+
+// CountStreams has what passed through the ports of TCP and UDP under sallyport_stream_... Counts is asked whenever somebody
+// gathers.
+func (m *Metrics) CountStreams(counts func() StreamCounts) {
+	m.registry.MustRegister(streamCollector(counts))
+}
+
+// StreamCounts are numbers of TCP and UDP. A connection of UDP is a flow: what one client sends from one port.
+type StreamCounts struct {
+	TCP, UDP StreamCount
+	Refused  int64
+}
+
+// A StreamCount is of one protocol.
+type StreamCount struct{ Connections, Open, Sent, Received int64 }
+
+type streamCollector func() StreamCounts
+
+var (
+	streamConnectionsDesc = prometheus.NewDesc("sallyport_stream_connections_total", "Connections of TCP and flows of UDP that were passed on.", []string{"protocol"}, nil)
+	streamOpenDesc        = prometheus.NewDesc("sallyport_stream_connections_open", "Connections of TCP and flows of UDP that are open.", []string{"protocol"}, nil)
+	streamBytesDesc       = prometheus.NewDesc("sallyport_stream_bytes_total", "Bytes that were passed on.", []string{"protocol", "direction"}, nil)
+	streamRefusedDesc     = prometheus.NewDesc("sallyport_stream_refused_total", "Connections and datagrams that were turned away.", nil, nil)
+)
+
+func (streamCollector) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{streamConnectionsDesc, streamOpenDesc, streamBytesDesc, streamRefusedDesc} {
+		descs <- desc
+	}
+}
+
+func (c streamCollector) Collect(metrics chan<- prometheus.Metric) {
+	tell := func(desc *prometheus.Desc, kind prometheus.ValueType, n int64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(desc, kind, float64(n), labels...)
+	}
+	now := c()
+	for protocol, count := range map[string]StreamCount{"tcp": now.TCP, "udp": now.UDP} {
+		tell(streamConnectionsDesc, prometheus.CounterValue, count.Connections, protocol)
+		tell(streamOpenDesc, prometheus.GaugeValue, count.Open, protocol)
+		tell(streamBytesDesc, prometheus.CounterValue, count.Sent, protocol, "to_endpoint")
+		tell(streamBytesDesc, prometheus.CounterValue, count.Received, protocol, "from_endpoint")
+	}
+	tell(streamRefusedDesc, prometheus.CounterValue, now.Refused)
+}

@@ -299,6 +299,8 @@ type counts struct {
 	open, openFlows             atomic.Int64 // open counts those of Passages too
 	passed, openPassed          atomic.Int64
 	unpassed                    atomic.Int64
+	sent, received              atomic.Int64 // bytes
+	udpSent, udpReceived        atomic.Int64 // likewise
 }
 
 // Counts are the numbers of a Server. Those that begin with Open are of now, the others of all time.
@@ -307,6 +309,8 @@ type Counts struct {
 	Flows, OpenFlows             int64
 	Passed, OpenPassed           int64 // connections of Passages
 	Unpassed                     int64 // connections of Passages that were turned away
+	Sent, Received               int64 // bytes to endpoints and from them, over TCP
+	FlowsSent, FlowsReceived     int64 // likewise over UDP
 	Refused                      int64 // connections and datagrams that were turned away: for want of an endpoint, of room, of a PROXY header
 }
 
@@ -317,6 +321,8 @@ func (s *Server) Counts() Counts {
 		Connections: c.connections.Load(), OpenConnections: c.open.Load() - c.openPassed.Load(),
 		Flows: c.flows.Load(), OpenFlows: c.openFlows.Load(),
 		Passed: c.passed.Load(), OpenPassed: c.openPassed.Load(), Unpassed: c.unpassed.Load(),
+		Sent: c.sent.Load(), Received: c.received.Load(),
+		FlowsSent: c.udpSent.Load(), FlowsReceived: c.udpReceived.Load(),
 		Refused: c.refused.Load(),
 	}
 }

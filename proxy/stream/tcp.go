@@ -98,7 +98,7 @@ func (c *connection) serve() {
 	defer leg.Close()
 	endpoint := leg.Conn.(*net.TCPConn)
 	defer context.AfterFunc(c.server.cutting, func() { abort(endpoint) })()
-	j := joined{idle: c.Options.Idle}
+	j := joined{counts: &c.server.counts, idle: c.Options.Idle}
 	if j.idle == 0 {
 		j.idle = idleTCP
 	}
@@ -163,7 +163,8 @@ func (c *connection) greet(endpoint *net.TCPConn) error {
 		return nil
 	}
 	endpoint.SetWriteDeadline(time.Now().Add(5 * time.Second))
-	_, err := endpoint.Write(first)
+	n, err := endpoint.Write(first)
+	c.server.counts.sent.Add(int64(n))
 	return err
 }
 
