@@ -152,7 +152,7 @@ func (s *Stapler) fetchAll(ctx context.Context) time.Duration {
 				}
 				return
 			}
-			half := answer.time.Until(NextUpdate) / 2
+			half := time.Until(answer.NextUpdate) / 2
 			again[string(pair.Certificate[0])] = time.Now().Add(max(half, stapleLeast))
 			shown := *pair
 			shown.OCSPStaple = text
