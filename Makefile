@@ -24,9 +24,11 @@ demo: ## Serve the built-in demo on this machine
 
 .PHONY: test
 test: controlplane ## Run every test there is; `go test ./...` is the quick part of it
-	E2E_SWAPS=1000 E2E_FLOWS=100000 $(GO) test ./...
+	E2E_SWAPS=1000 E2E_FLOWS=100000 E2E_HELLOS=100000 E2E_WEBSOCKETS=10000 $(GO) test ./...
 	$(GO) test -count=1 -tags controlplane -timeout 30m ./e2e/cluster
 	cd e2e/oauth2proxy && $(GO) test -count=1 -timeout 30m .
+	cd e2e/h2spec && $(GO) test -count=1 .
+	cd e2e/grpcinterop && $(GO) test -count=1 -timeout 30m .
 
 .PHONY: test-cluster
 test-cluster: controlplane ## Run the tests against a real API server only, with Pods that are played
@@ -35,6 +37,20 @@ test-cluster: controlplane ## Run the tests against a real API server only, with
 .PHONY: test-oauth2
 test-oauth2: ## Run the tests against a real oauth2-proxy only; its first run builds one, which takes minutes
 	cd e2e/oauth2proxy && $(GO) test -count=1 -timeout 30m .
+
+.PHONY: test-browser
+test-browser: ## Open a host with a certificate of the local CA in Chromium, which is installed if it is missing (Debian)
+	@command -v chromium >/dev/null && command -v certutil >/dev/null || { apt-get update && apt-get install -y chromium libnss3-tools; }
+	$(GO) test -count=1 -tags browser -timeout 15m -run '^TestABrowser' -v ./e2e
+
+.PHONY: test-tls
+test-tls: ## Have sslscan and testssl.sh (Debian packages, installed if missing) look at TLS; minutes
+	command -v sslscan testssl >/dev/null || { apt-get update && apt-get install -y sslscan testssl.sh; }
+	$(GO) test -count=1 -tags tlsscan -timeout 30m -run TestScanners ./e2e
+
+.PHONY: test-grpc
+test-grpc: ## Run gRPC's interop client and server only; its first run builds them, which takes minutes
+	cd e2e/grpcinterop && $(GO) test -count=1 -timeout 30m .
 
 .PHONY: controlplane
 controlplane: ## Build the Kubernetes that the tests run against; minutes, once for a machine
@@ -53,19 +69,35 @@ fuzz: ## Fuzz each fuzz target for FUZZTIME (default 20s)
 	done
 
 .PHONY: bench
-bench: ## Run the benchmarks
+bench: ## Measure a request beside nginx and HAProxy; OPTIONS='-write docs/performance.md' (see -h), BENCH_AGAINST=BINARY
+	$(GO) run ./e2e/bench $(OPTIONS)
+
+.PHONY: microbench
+microbench: ## Run the benchmarks of the packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-scale
 bench-scale: controlplane ## Measure one replica in a cluster of 10,000 Ingresses; PROFILES=DIR keeps its profiles
 	BENCH_PROFILES=$(abspath $(PROFILES)) $(GO) test -tags controlplane -timeout 30m -run '^$$' -bench '^BenchmarkScale$$' -benchtime 1x ./e2e/cluster
 
+.PHONY: bench-memory
+bench-memory: ## Measure idle connections, and what a million requests leave behind; PROFILES=DIR keeps profiles
+	BENCH_PROFILES=$(abspath $(PROFILES)) $(GO) test -tags bench -timeout 30m -run '^$$' -bench '^Benchmark(IdleConnections|Million)$$' -benchtime 1x ./e2e
+
+.PHONY: bench-slow
+bench-slow: ## Have 1,500 slow clients at once, and see how a good one fares
+	$(GO) test -tags bench -timeout 10m -run '^$$' -bench '^BenchmarkSlowClients$$' -benchtime 1x ./e2e
+
 .PHONY: lint
 lint: ## Check formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags controlplane ./e2e/cluster
+	$(GO) vet -tags browser,bench ./e2e
 	cd e2e/oauth2proxy && $(GO) vet .
+	cd e2e/pebble && $(GO) vet .
+	cd e2e/h2spec && $(GO) vet .
+	cd e2e/grpcinterop && $(GO) vet .
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(STATICCHECK) -tags controlplane ./e2e/cluster
 

@@ -1,9 +1,11 @@
 package certs
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -23,6 +25,11 @@ func issue(t testing.TB, names ...string) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return issueFor(t, private, names...)
+}
+
+func issueFor(t testing.TB, private crypto.Signer, names ...string) (cert, key []byte) {
+	t.Helper()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		Subject:      pkix.Name{CommonName: names[0]},
@@ -57,7 +64,7 @@ func pairFor(t testing.TB, names ...string) *tls.Certificate {
 // listen serves TLS from a store on a loopback socket: each connection gets one byte, and each byte it sends back.
 func listen(t *testing.T, store *Store) (address string) {
 	t.Helper()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: store.GetCertificate})
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetConfigForClient: store.GetConfigForClient})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,12 +101,25 @@ func handshake(t *testing.T, address, name string) *tls.Conn {
 	return c
 }
 
+func rsaPairFor(t testing.TB, names ...string) *tls.Certificate {
+	t.Helper()
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := Parse(issueFor(t, private, names...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair
+}
+
 func shown(c *tls.Conn) string { return c.ConnectionState().PeerCertificates[0].Subject.CommonName }
 
 func TestANameWithANilCertificateGetsTheDefaultRatherThanAWildcards(t *testing.T) {
 	wild, usual := new(tls.Certificate), new(tls.Certificate)
 	var store Store
-	store.Set(Certificates{ByHost: map[string]*tls.Certificate{"*.example.org": wild, "a.example.org": nil, "*.none.test": nil}, Default: usual})
+	store.Set(Certificates{ByHost: map[string]*Host{"*.example.org": {Pairs: []*tls.Certificate{wild}}, "a.example.org": nil, "*.none.test": nil}, Default: usual})
 	for name, want := range map[string]*tls.Certificate{"a.example.org": usual, "A.example.org.": usual, "b.example.org": wild, "x.none.test": usual} {
 		got, err := store.GetCertificate(&tls.ClientHelloInfo{ServerName: name})
 		if err != nil || got != want {
@@ -111,8 +131,8 @@ func TestANameWithANilCertificateGetsTheDefaultRatherThanAWildcards(t *testing.T
 func TestCertificateIsChosenByServerName(t *testing.T) {
 	var store Store
 	store.Set(Certificates{
-		ByHost: map[string]*tls.Certificate{
-			"a.test": pairFor(t, "a.test"), "*.w.test": pairFor(t, "*.w.test"), "own.w.test": pairFor(t, "own.w.test"),
+		ByHost: map[string]*Host{
+			"a.test": {Pairs: []*tls.Certificate{pairFor(t, "a.test")}}, "*.w.test": {Pairs: []*tls.Certificate{pairFor(t, "*.w.test")}}, "own.w.test": {Pairs: []*tls.Certificate{pairFor(t, "own.w.test")}},
 		},
 		Default: pairFor(t, "default.test"),
 	})
@@ -141,7 +161,7 @@ func TestCertificateIsChosenByServerName(t *testing.T) {
 func TestServerNameIsReadInOneForm(t *testing.T) {
 	pair := pairFor(t, "a.test")
 	var store Store
-	store.Set(Certificates{ByHost: map[string]*tls.Certificate{"a.test": pair}, Default: pairFor(t, "default.test")})
+	store.Set(Certificates{ByHost: map[string]*Host{"a.test": {Pairs: []*tls.Certificate{pair}}}, Default: pairFor(t, "default.test")})
 	for name, want := range map[string]bool{"A.test.": true, "a.test": true, "a.test..": false, ".a.test": false, ".": false} {
 		got, err := store.GetCertificate(&tls.ClientHelloInfo{ServerName: name})
 		if err != nil || (got == pair) != want {
@@ -166,7 +186,7 @@ func TestZeroStoreHasOneSelfSignedCertificate(t *testing.T) {
 	if year := first.NotAfter.Sub(first.NotBefore); year < 365*24*time.Hour || year > 367*24*time.Hour {
 		t.Errorf("valid for %v, want a year", year)
 	}
-	store.Set(Certificates{ByHost: map[string]*tls.Certificate{"b.test": pairFor(t, "b.test")}})
+	store.Set(Certificates{ByHost: map[string]*Host{"b.test": {Pairs: []*tls.Certificate{pairFor(t, "b.test")}}}})
 	if again := handshake(t, address, "").ConnectionState().PeerCertificates[0]; !again.Equal(first) {
 		t.Error("another self-signed certificate was made")
 	}
@@ -174,10 +194,10 @@ func TestZeroStoreHasOneSelfSignedCertificate(t *testing.T) {
 
 func TestSetReachesTheNextHandshakeAndLeavesConnectionsAlone(t *testing.T) {
 	var store Store
-	store.Set(Certificates{ByHost: map[string]*tls.Certificate{"a.test": pairFor(t, "a.test", "old.test")}})
+	store.Set(Certificates{ByHost: map[string]*Host{"a.test": {Pairs: []*tls.Certificate{pairFor(t, "a.test", "old.test")}}}})
 	address := listen(t, &store)
 	before := handshake(t, address, "a.test")
-	store.Set(Certificates{ByHost: map[string]*tls.Certificate{"a.test": pairFor(t, "new.test", "a.test")}})
+	store.Set(Certificates{ByHost: map[string]*Host{"a.test": {Pairs: []*tls.Certificate{pairFor(t, "new.test", "a.test")}}}})
 	if got := shown(handshake(t, address, "a.test")); got != "new.test" {
 		t.Errorf("a new handshake got %q, want new.test", got)
 	}
@@ -201,7 +221,7 @@ func TestStoreIsSwappedWhileHandshakesRun(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				store.Set(Certificates{ByHost: map[string]*tls.Certificate{"a.test": pairs[i%2], "b.test": pairs[i%2]}})
+				store.Set(Certificates{ByHost: map[string]*Host{"a.test": {Pairs: []*tls.Certificate{pairs[i%2]}}, "b.test": {Pairs: []*tls.Certificate{pairs[i%2]}}}})
 			}
 		}
 	})
@@ -218,7 +238,7 @@ func TestStoreIsSwappedWhileHandshakesRun(t *testing.T) {
 func TestChoosingAllocatesNothing(t *testing.T) {
 	var store Store
 	store.Set(Certificates{
-		ByHost:  map[string]*tls.Certificate{"a.test": pairFor(t, "a.test"), "*.w.test": pairFor(t, "*.w.test")},
+		ByHost:  map[string]*Host{"a.test": {Pairs: []*tls.Certificate{pairFor(t, "a.test")}}, "*.w.test": {Pairs: []*tls.Certificate{pairFor(t, "*.w.test")}}},
 		Default: pairFor(t, "default.test"),
 	})
 	for _, name := range []string{"a.test", "x.w.test", "none.test", ""} {

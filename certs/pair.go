@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -12,12 +13,13 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Parse makes a certificate, Leaf included, of the PEM texts of a chain, leaf first, and of its private key. The error
-// says which of the two is wrong and what was expected.
+// Parse makes a certificate, Leaf included, of the PEM texts of a chain and of the private key of its first certificate. A
+// chain that is not in order is put in order. The error says which of the two is wrong and what was expected.
 func Parse(cert, key []byte) (*tls.Certificate, error) {
 	if err := checkPEM("certificate", "CERTIFICATE", cert); err != nil {
 		return nil, err
@@ -25,10 +27,22 @@ func Parse(cert, key []byte) (*tls.Certificate, error) {
 	if err := checkPEM("private key", "PRIVATE KEY", key); err != nil {
 		return nil, err
 	}
-	pair, err := tls.X509KeyPair(cert, key)
+	chain, err := parseChain(cert)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(encodePEM(chain[0]), key)
+	for _, other := range chain[1:] {
+		if err == nil || !foreign(err) {
+			break
+		}
+		if found, otherErr := tls.X509KeyPair(encodePEM(other), key); otherErr == nil {
+			pair, err = found, nil
+		}
+	}
 	switch {
 	case err == nil:
-	case strings.Contains(err.Error(), "does not match"), strings.Contains(err.Error(), "type does not match"):
+	case foreign(err):
 		return nil, errors.New("the private key does not belong to the certificate: expected the key that the first certificate of the chain was made with")
 	default:
 		return nil, fmt.Errorf("not a pair of certificate and private key: %s", strings.TrimPrefix(err.Error(), "tls: "))
@@ -38,12 +52,40 @@ func Parse(cert, key []byte) (*tls.Certificate, error) {
 			return nil, fmt.Errorf("certificate: %w", err)
 		}
 	}
-	for i, der := range pair.Certificate[1:] {
-		if _, err := x509.ParseCertificate(der); err != nil {
-			return nil, fmt.Errorf("certificate %d of the chain: %w", i+2, err)
-		}
+	if err := checkKey(pair.Leaf.PublicKey); err != nil {
+		return nil, err
+	}
+	pair.Certificate = nil
+	for _, c := range inOrder(pair.Leaf, chain) {
+		pair.Certificate = append(pair.Certificate, c.Raw)
 	}
 	return &pair, nil
+}
+
+// foreign reports whether a pair is none because its halves are of two.
+func foreign(err error) bool {
+	return strings.Contains(err.Error(), "does not match") || strings.Contains(err.Error(), "type does not match")
+}
+
+func encodePEM(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+// checkKey refuses keys with which no handshake can be made.
+func checkKey(public any) error {
+	switch key := public.(type) {
+	case *rsa.PublicKey:
+		if key.N.BitLen() < 1024 {
+			return fmt.Errorf("the RSA key has %d bits: expected 2048 or more", key.N.BitLen())
+		}
+	case *ecdsa.PublicKey:
+		switch key.Curve {
+		case elliptic.P256(), elliptic.P384(), elliptic.P521():
+		default:
+			return fmt.Errorf("the key is on the curve %s: expected P-256, P-384 or P-521", key.Curve.Params().Name)
+		}
+	}
+	return nil
 }
 
 // checkPEM says in plain words why text holds no block of a kind.
@@ -69,6 +111,32 @@ func checkPEM(what, kind string, text []byte) error {
 		return fmt.Errorf("the %s holds a PEM block of type %q: expected %q", what, found, kind)
 	}
 	return fmt.Errorf("the %s is not PEM: expected text that begins with -----BEGIN %s-----", what, kind)
+}
+
+// Best keeps, of the certificates for one name, the first of each kind of key, and puts those first that cost least:
+// elliptic curves before RSA.
+func Best(pairs []*tls.Certificate) []*tls.Certificate {
+	if len(pairs) < 2 {
+		return pairs
+	}
+	var best []*tls.Certificate
+	for _, pair := range pairs {
+		if !slices.ContainsFunc(best, func(b *tls.Certificate) bool { return b.Leaf.PublicKeyAlgorithm == pair.Leaf.PublicKeyAlgorithm }) {
+			best = append(best, pair)
+		}
+	}
+	slices.SortStableFunc(best, func(a, b *tls.Certificate) int { return cost(a) - cost(b) })
+	return best
+}
+
+func cost(pair *tls.Certificate) int {
+	switch pair.Leaf.PublicKeyAlgorithm {
+	case x509.ECDSA:
+		return 0
+	case x509.RSA:
+		return 1
+	}
+	return 2 // Ed25519, which few clients take
 }
 
 // Covers reports whether the certificate is for host, by its subject alternative names (RFC 9525). A wildcard host is

@@ -12,8 +12,9 @@ import (
 )
 
 func TestParseKeepsTheChainAndTheLeaf(t *testing.T) {
-	cert, key := issue(t, "a.test")
-	issuer, _ := issue(t, "issuer.test")
+	ca := newAuthority(t)
+	cert, key := ca.issue(t, "a.test")
+	issuer := ca.intermediate
 	pair, err := Parse(append(append([]byte("some words first\n"), cert...), issuer...), key)
 	if err != nil {
 		t.Fatal(err)

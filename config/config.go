@@ -62,6 +62,18 @@ type Config struct {
 	ConfigMap                Name // defaults of annotations and settings of the process; zero: none
 	TCPServices, UDPServices Name // ConfigMaps with Services that have ports of their own; zero: none
 
+	EnableSSLPassthrough bool // the annotation ssl-passthrough counts
+
+	// ACMEAcceptTerms has certificates ordered of an authority, whose terms are agreed to by it.
+	ACMEAcceptTerms    bool
+	ACMEDirectory      string // URL; empty: Let's Encrypt's
+	ACMEEmail          string // of the account; empty: none
+	ACMECABundle       string // file with the authorities that the directory's certificate may be of; empty: the system's
+	ACMEEABKeyID       string // of an account that the authority knows; empty: none
+	ACMEEABHMACKeyFile string
+	ACMEChallenges     []string // kinds, in the order in which they are tried; empty: all
+	ACMEOrdersPerHour  int      // of all hosts; 0: the usual
+
 	DisableSvcExternalName bool // Services of type ExternalName are not served
 	// AllowExternalNameAddresses are taken from names of Services although they are refused otherwise. Empty: none.
 	AllowExternalNameAddresses []netip.Prefix
@@ -84,6 +96,11 @@ type Config struct {
 	ElectionTTL                 time.Duration // of the Lease, from its holder's last sign of life
 	DisableLeaderElection       bool
 
+	// MaxConnections bounds the connections that clients of HTTP and HTTPS have open, MaxConnectionsPerAddress those of one
+	// address. Zero: no limit.
+	MaxConnections           int
+	MaxConnectionsPerAddress int
+
 	ProxyConnectTimeout time.Duration
 	ProxySendTimeout    time.Duration // between two writes of a request
 	ProxyReadTimeout    time.Duration // between two reads of an answer
@@ -91,6 +108,7 @@ type Config struct {
 	LogLevel            slog.Level
 	LogFormat           string // "auto", "text" or "json"
 	Profiling           bool
+	StateDir            string        // what outlives the process where a folder is served; empty: that of the user
 	DrainDelay          time.Duration // between SIGTERM and the end of accepting
 	ShutdownGracePeriod time.Duration // from then on, for what is in flight
 }
@@ -123,6 +141,8 @@ func Default() Config {
 		IngressClass:      "sallyport",
 
 		ResolvConf: "/etc/resolv.conf",
+
+		ACMEOrdersPerHour: 80,
 
 		UpdateStatus:           true,
 		UpdateStatusOnShutdown: true,

@@ -22,6 +22,7 @@ func flagSet() (*pflag.FlagSet, *Config) {
 	c.AddClasses(flags)
 	c.AddServices(flags)
 	c.AddNearness(flags)
+	c.AddACME(flags)
 	c.AddReports(flags)
 	c.AddListeners(flags)
 	c.AddProcess(flags)
@@ -58,7 +59,9 @@ func TestEveryFlagReachesItsField(t *testing.T) {
 		"--update-status=false", "--update-status-on-shutdown=false", "--disable-sync-events", "--election-id=x.y",
 		"--election-ttl=3", "--leader-elect=false",
 		"--tcp-services-configmap=a/tcp", "--udp-services-configmap=b/udp", "--disable-svc-external-name", "--allow-external-name-addresses=127.0.0.0/8,::1", "--resolv-conf=r",
-		"--enable-topology-aware-routing", "--zone=z", "--node-name=n",
+		"--enable-topology-aware-routing", "--zone=z", "--node-name=n", "--max-connections=9", "--max-connections-per-address=3",
+		"--enable-ssl-passthrough", "--state-dir=s",
+		"--acme-accept-terms", "--acme-directory=https://ca.test/dir", "--acme-email=a@b.test", "--acme-ca-bundle=ca", "--acme-eab-kid=i", "--acme-eab-hmac-key-file=m", "--acme-challenges=tls-alpn-01,http-01", "--acme-orders-per-hour=7",
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +80,10 @@ func TestEveryFlagReachesItsField(t *testing.T) {
 		TrustedProxies:      []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 		ProxyConnectTimeout: time.Second, ProxySendTimeout: 2 * time.Minute, ProxyReadTimeout: 3 * time.Second,
 		DrainDelay: 0, ShutdownGracePeriod: 5 * time.Minute, AccessLog: "off", LogLevel: slog.LevelError, LogFormat: "json",
-		Profiling: true,
+		Profiling: true, MaxConnections: 9, MaxConnectionsPerAddress: 3, StateDir: "s", EnableSSLPassthrough: true,
+
+		ACMEAcceptTerms: true, ACMEDirectory: "https://ca.test/dir", ACMEEmail: "a@b.test", ACMECABundle: "ca", ACMEEABKeyID: "i", ACMEEABHMACKeyFile: "m",
+		ACMEChallenges: []string{"tls-alpn-01", "http-01"}, ACMEOrdersPerHour: 7,
 
 		PublishService: Name{"a", "b"}, PublishStatusAddress: []string{"192.0.2.7", "lb.example.org"}, ReportNodeInternalIPAddress: true,
 		DisableSyncEvents: true, ElectionID: "x.y", ElectionTTL: 3 * time.Second, DisableLeaderElection: true,
@@ -144,7 +150,7 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 		one, _ := flagSet()
 		const nonsense = "\x00 nonsense"
 		err := Environment(one, environment(map[string]string{Variable(flag.Name): nonsense}))
-		free := flag.Name == "kubeconfig" || flag.Name == "resolv-conf" || flag.Name == "manifests" || flag.Name == "ingress-class" || flag.Name == "watch-namespace-selector"
+		free := flag.Name == "kubeconfig" || flag.Name == "resolv-conf" || flag.Name == "state-dir" || flag.Name == "acme-email" || flag.Name == "acme-ca-bundle" || flag.Name == "acme-eab-kid" || flag.Name == "acme-eab-hmac-key-file" || flag.Name == "manifests" || flag.Name == "ingress-class" || flag.Name == "watch-namespace-selector"
 		switch {
 		case free && err != nil:
 			t.Errorf("%s: %v, want any text taken", Variable(flag.Name), err)
@@ -169,6 +175,7 @@ func TestMistakesNameFlagValueAndExpectation(t *testing.T) {
 		{"--drain-delay=soon", `--drain-delay: "soon" is not a length of time, as in 10s or 1m30s`},
 		{"--drain-delay=-5s", `--drain-delay: "-5s" is not a length of time, as in 10s or 1m30s`},
 		{"--proxy-read-timeout=0", `--proxy-read-timeout: "0" is not a length of time above zero, as in 10s or 1m30s`},
+		{"--max-connections=-1", `--max-connections: "-1" is not a whole number from 0 to 2147483647`},
 		{"--access-log=yes", `--access-log: "yes" is not one of off, text, json`},
 		{"--log-level=loud", `--log-level: "loud" is not one of debug, info, warn, error`},
 		{"--v=x", `--v: "x" is not a whole number from 0 to 2147483647`},

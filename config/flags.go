@@ -31,6 +31,7 @@ func (c *Config) AddClasses(flags *pflag.FlagSet) {
 func (c *Config) AddServices(flags *pflag.FlagSet) {
 	flags.Var(name{&c.TCPServices}, "tcp-services-configmap", "ConfigMap with Services that are served over TCP, each on a port of its own, as in sallyport/tcp")
 	flags.Var(name{&c.UDPServices}, "udp-services-configmap", "ConfigMap with Services that are served over UDP, likewise")
+	flags.VarPF(toggle{&c.EnableSSLPassthrough}, "enable-ssl-passthrough", "", "pass the TLS connections of hosts with the annotation ssl-passthrough on as they are").NoOptDefVal = "true"
 	flags.VarPF(toggle{&c.DisableSvcExternalName}, "disable-svc-external-name", "", "serve no Service of type ExternalName").NoOptDefVal = "true"
 	flags.Var(prefixes(&c.AllowExternalNameAddresses), "allow-external-name-addresses", "addresses that names of ExternalName Services may lead to although they are refused otherwise, as loopback, link-local and the API server's are (repeatable)")
 }
@@ -75,8 +76,22 @@ func (c *Config) AddListeners(flags *pflag.FlagSet) {
 	hideAliases(flags)
 }
 
+// AddACME adds the flags of a process that orders certificates.
+func (c *Config) AddACME(flags *pflag.FlagSet) {
+	flags.VarPF(toggle{&c.ACMEAcceptTerms}, "acme-accept-terms", "", "agree to the terms of service of the certificate authority, and order certificates for the hosts of Ingresses with the annotation acme").NoOptDefVal = "true"
+	flags.Var(webAddress{&c.ACMEDirectory}, "acme-directory", "where certificates are ordered: the `URL` of an ACME directory; Let's Encrypt's when empty")
+	flags.StringVar(&c.ACMEEmail, "acme-email", c.ACMEEmail, "`ADDRESS` that the authority may write to about the account")
+	flags.StringVar(&c.ACMECABundle, "acme-ca-bundle", c.ACMECABundle, "`FILE` of PEM with the certificates that the directory's own must lead to; the system's when empty")
+	flags.StringVar(&c.ACMEEABKeyID, "acme-eab-kid", c.ACMEEABKeyID, "`ID` of the key that binds the account to one that the authority knows (external account binding)")
+	flags.StringVar(&c.ACMEEABHMACKeyFile, "acme-eab-hmac-key-file", c.ACMEEABHMACKeyFile, "`FILE` with that key, in base64url as authorities give it")
+	flags.Var(challenges(&c.ACMEChallenges), "acme-challenges", "kinds of challenges that are answered, in the order in which they are tried: http-01 needs port 80 from outside, tls-alpn-01 port 443; both when empty (repeatable)")
+	flags.Var(count{&c.ACMEOrdersPerHour}, "acme-orders-per-hour", "the most orders for all hosts together; half as many may be made at once")
+}
+
 // AddProcess adds the flags of a process that serves: timeouts, logs, and how it leaves.
 func (c *Config) AddProcess(flags *pflag.FlagSet) {
+	flags.Var(bound{&c.MaxConnections}, "max-connections", "how many connections clients of HTTP and HTTPS may have open; one more is reset; 0 means no limit")
+	flags.Var(bound{&c.MaxConnectionsPerAddress}, "max-connections-per-address", "the same for each client's IPv4 address or /64 network of IPv6")
 	flags.Var(timeout{duration{&c.ProxyConnectTimeout}}, "proxy-connect-timeout", "how long connecting to an endpoint may take")
 	flags.Var(timeout{duration{&c.ProxySendTimeout}}, "proxy-send-timeout", "the longest gap while a request is sent to an endpoint")
 	flags.Var(timeout{duration{&c.ProxyReadTimeout}}, "proxy-read-timeout", "the longest gap while an answer is read from an endpoint")
@@ -85,6 +100,7 @@ func (c *Config) AddProcess(flags *pflag.FlagSet) {
 	flags.Var(choice{&c.AccessLog, []string{"off", "text", "json"}}, "access-log", "access log on standard output: off, text or json")
 	flags.Var(level{&c.LogLevel}, "log-level", "least level that is logged: debug, info, warn or error")
 	flags.Var(choice{&c.LogFormat, []string{"auto", "text", "json"}}, "log-format", "form of the log on standard error: text, json, or auto for text on a terminal")
+	flags.StringVar(&c.StateDir, "state-dir", c.StateDir, "`DIR` for what outlives the process where a folder of manifests is served, as its local CA; $XDG_STATE_HOME/sallyport or ~/.local/state/sallyport when empty")
 	flags.Var(verbosity{&c.LogLevel}, "v", "the same as --log-level, as a number: 3 and above is debug, below is info")
 	flags.VarPF(toggle{&c.Profiling}, "profiling", "", "serve Go's profiles under /debug/pprof on the admin port").NoOptDefVal = "true"
 	hideAliases(flags)

@@ -114,6 +114,16 @@ func hosts(to *[]string) *list[string] {
 	}}
 }
 
+// challenges is a list of kinds of challenges of ACME.
+func challenges(to *[]string) *list[string] {
+	return &list[string]{to: to, label: "http-01|tls-alpn-01", format: verbatim, parse: func(s string) (string, error) {
+		if s != "http-01" && s != "tls-alpn-01" {
+			return "", fmt.Errorf("%q is not one of http-01, tls-alpn-01", s)
+		}
+		return s, nil
+	}}
+}
+
 // mappings is a list of [Mapping]s.
 func mappings(to *[]Mapping) *list[Mapping] {
 	return &list[Mapping]{to: to, label: "SERVICE=HOST:PORT", format: Mapping.String, parse: func(s string) (Mapping, error) {

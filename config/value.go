@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -27,6 +28,21 @@ func (p port) Set(s string) error {
 		return fmt.Errorf("%q is not a port, a whole number from 0 to 65535", s)
 	}
 	*p.to = uint16(n)
+	return nil
+}
+
+// bound is how many of something there may be; 0 means any number.
+type bound struct{ to *int }
+
+func (bound) Type() string     { return "NUMBER" }
+func (b bound) String() string { return strconv.Itoa(deref(b.to)) }
+
+func (b bound) Set(s string) error {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number from 0 to 2147483647", s)
+	}
+	*b.to = int(n)
 	return nil
 }
 
@@ -244,6 +260,35 @@ func (v verbosity) Set(s string) error {
 	default:
 		*v.to = slog.LevelInfo
 	}
+	return nil
+}
+
+// count is a whole number above zero.
+type count struct{ to *int }
+
+func (count) Type() string     { return "NUMBER" }
+func (c count) String() string { return strconv.Itoa(deref(c.to)) }
+
+func (c count) Set(s string) error {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil || n == 0 {
+		return fmt.Errorf("%q is not a whole number above zero", s)
+	}
+	*c.to = int(n)
+	return nil
+}
+
+// webAddress is a URL of HTTPS, or nothing.
+type webAddress struct{ to *string }
+
+func (webAddress) Type() string     { return "URL" }
+func (u webAddress) String() string { return deref(u.to) }
+
+func (u webAddress) Set(s string) error {
+	if at, err := url.Parse(s); s != "" && (err != nil || at.Scheme != "https" || at.Host == "") {
+		return fmt.Errorf("%q is not a URL that begins with https://", s)
+	}
+	*u.to = s
 	return nil
 }
 

@@ -3,7 +3,6 @@ package controller
 import (
 	"crypto/tls"
 	"fmt"
-
 	"slices"
 	"strings"
 
@@ -138,17 +137,35 @@ func sortClaimants(claimants []*host, name string) {
 	})
 }
 
-// certificateOfAlias is that of the host which has a further name, where it covers the name. Nil: the default one.
-func (b *Builder) certificateOfAlias(name string) *tls.Certificate {
+// secureAlias is how hands are shaken for a further name of a host: as for the host itself, with those of its certificates
+// that cover the name. listed is false where nothing is to be said of the name.
+func (b *Builder) secureAlias(name string) (secure *certs.Host, listed bool) {
 	claimants := b.aliases[name]
 	if len(claimants) == 0 {
-		return nil
+		return nil, false
 	}
 	sortClaimants(claimants, name)
-	if h := claimants[0]; h.tls && h.certificate != nil && certs.Covers(h.certificate, name) {
-		return h.certificate
+	h := claimants[0]
+	if h.secure == nil {
+		return nil, false
 	}
-	return nil
+	var covering []*tls.Certificate
+	for _, pair := range h.secure.Pairs {
+		if certs.Covers(pair, name) {
+			covering = append(covering, pair)
+		}
+	}
+	if len(covering) == 0 && h.secure.Policy == nil {
+		return nil, false
+	}
+	if len(covering) == len(h.secure.Pairs) {
+		return h.secure, true
+	}
+	secure = &certs.Host{Pairs: covering, Policy: h.secure.Policy, Owner: h.secure.Owner, Below: h.secure.Below}
+	if was := b.byHost[name]; was != nil && was.Equal(secure) {
+		return was, true
+	}
+	return secure, true
 }
 
 func (h *host) reportTaken(name, why string) {

@@ -20,6 +20,8 @@ func severityOf(p feature.Problem) (Severity, string) {
 		severity, reason = Warning, ReasonUnsupportedAnnotation
 	case feature.Inert:
 		severity, reason = Warning, ReasonIgnoredAnnotation
+	case feature.Doubtful:
+		severity = Warning
 	case feature.MissingSecret:
 		reason = ReasonSecretNotFound
 	case feature.MissingConfigMap:

@@ -2,11 +2,12 @@ package controller
 
 import (
 	"cmp"
-	"crypto/tls"
 	"fmt"
 	"slices"
 	"strings"
 
+	"sallyport/certs"
+	"sallyport/proxy/stream"
 	"sallyport/router"
 )
 
@@ -23,9 +24,12 @@ type host struct {
 	wanted []string // further names that it asks for
 	www    string   // its twin, if that is to lead here; "": it is not
 
-	tls         bool             // the host has an entry for TLS: some Ingress with a rule for it has spec.tls
-	certificate *tls.Certificate // nil: the default one
+	passage *stream.Service // to where its TLS connections are passed on; nil: their TLS ends here
+
+	tls         bool        // the host has an entry for TLS: some Ingress with a rule for it has spec.tls
+	secure      *certs.Host // how hands are shaken; nil: with the default certificate, and nothing beside
 	tlsProblems []Problem
+	order       *Order // nil: none
 }
 
 // older orders Ingresses by who comes first where two want the same (reference A1, step 4).
@@ -64,6 +68,7 @@ func (b *Builder) assemble(h *host) bool {
 		}
 	}
 	h.routes, h.fallback = routes, fallback
+	b.assemblePassage(h)
 	return changed
 }
 
@@ -154,6 +159,9 @@ func (b *Builder) fallbackOf(h *host, routes []*draft) *draft {
 		}
 	}
 	for _, s := range h.sites {
+		if foreign := s.owner.key.Namespace != h.sites[0].owner.key.Namespace; foreign && s.owner.features.Denied() {
+			continue // nobody's paths but its own are closed for its mistakes
+		}
 		if s.owner.features.Host.Wraps() { // what it asks for is for every path, also for those that no route takes
 			return s.bare
 		}

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"cmp"
-	"crypto/tls"
 	"iter"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"sallyport/certs"
 	"sallyport/proxy"
 	"sallyport/proxy/feature"
+	"sallyport/proxy/stream"
 	"sallyport/proxy/upstream"
 	"sallyport/router"
 )
@@ -45,6 +45,10 @@ type Builder struct {
 
 	streams streams
 
+	passed        map[string]*host // whose TLS connections are passed on
+	passedChanged bool
+	passthrough   map[string]*stream.Service // never written to once it was handed out; nil: none
+
 	problems []Problem // of the last build, but for those with the default certificate
 	served   int       // Ingresses, in part at least
 
@@ -56,8 +60,9 @@ type Builder struct {
 	table      *router.Table
 	generation uint64
 	routes     int
-	byHost     map[string]*tls.Certificate // never written to once it was handed out
-	retired    []*draft                    // that lost their place in this build
+	byHost     map[string]*certs.Host // never written to once it was handed out
+	again      time.Time              // when certificates are looked at again though nothing changed; zero: never
+	retired    []*draft               // that lost their place in this build
 }
 
 // NewBuilder returns a Builder that has built nothing yet.
@@ -78,7 +83,8 @@ func NewBuilder(o Options) *Builder {
 		secrets:      make(index[Key]),
 		objects:      make(index[Ref]),
 		aliases:      make(map[string][]*host),
-		byHost:       make(map[string]*tls.Certificate),
+		passed:       make(map[string]*host),
+		byHost:       make(map[string]*certs.Host),
 	}
 	b.options.Settings.RefuseAddress = o.refuseAddress
 	if key := o.DefaultBackend; key != (Key{}) {
@@ -101,6 +107,7 @@ func (b *Builder) Build(s *Snapshot) Result {
 	start := time.Now()
 	b.builds++
 	w := b.workOf(s)
+	b.ripen(w)
 	b.updateConfig(s, w)
 	for key := range w.ingresses {
 		b.update(s, key, w)
@@ -112,6 +119,7 @@ func (b *Builder) Build(s *Snapshot) Result {
 	b.touchAliases(w)
 	b.updateTLS(s, w)
 	changed := b.updateTable(w)
+	b.updatePassthrough(changed)
 	for _, d := range b.retired {
 		b.retire(d)
 	}
@@ -125,15 +133,18 @@ func (b *Builder) Build(s *Snapshot) Result {
 	b.snapshot, b.revision = s, s.revision
 	result := Result{
 		Table: b.table, TableChanged: changed, Generation: b.generation,
-		Certificates:  certs.Certificates{ByHost: b.byHost},
+		Certificates:  b.certificatesNow(),
+		Staple:        b.config.TLS().Staple,
 		Clients:       b.config.Clients(),
 		Around:        b.config.Around(),
 		Streams:       b.streams.list,
+		Passthrough:   b.passthrough,
 		OnlyEndpoints: w.endpoints,
 		Ingresses:     b.served, Hosts: len(b.hosts), Routes: b.routes,
 	}
 	result.Certificates.Default, result.Problems = b.defaultCertificate(s)
 	result.Problems = append(result.Problems, b.problems...)
+	result.Again = b.again
 	result.Took = time.Since(start)
 	return result
 }
@@ -181,8 +192,8 @@ func (b *Builder) link(t *translated, w *work) {
 			w.pools[wanted.target.id] = struct{}{}
 		}
 	}
-	for _, e := range t.tls {
-		b.secrets.add(e.secret, t.key)
+	for _, secret := range b.secretsOf(t) {
+		b.secrets.add(secret, t.key)
 	}
 	for _, r := range t.reads {
 		b.objects.add(r.ref, t.key)
@@ -209,12 +220,12 @@ func (b *Builder) unlink(t *translated, w *work) {
 			b.objects.remove(r.ref, t.key)
 		}
 	}
-	for _, e := range t.tls {
-		if now == nil || !slices.ContainsFunc(now.tls, func(n tlsEntry) bool { return n.secret == e.secret }) {
-			b.secrets.remove(e.secret, t.key)
+	for _, secret := range b.secretsOf(t) {
+		if now == nil || !slices.Contains(b.secretsOf(now), secret) {
+			b.secrets.remove(secret, t.key)
 		}
-		if b.secrets[e.secret] == nil && e.secret != b.options.DefaultCertificate {
-			delete(b.certificates, e.secret)
+		if b.secrets[secret] == nil && secret != b.options.DefaultCertificate {
+			delete(b.certificates, secret)
 		}
 	}
 }

@@ -69,6 +69,9 @@ type Options struct {
 	DefaultCertificate Key // Secret, for names without a certificate; zero: a self-signed one
 	ConfigMap          Key // of the controller: defaults of annotations, and settings of the process; zero: none
 
+	// ACMENamespace is where the certificates are that an authority issues for hosts that ask for it. Empty: none are ordered.
+	ACMENamespace string
+
 	// TCPServices and UDPServices are ConfigMaps with the Services of further ports; zero: none.
 	TCPServices, UDPServices Key
 	// OwnPorts are the ports of TCP that the process itself listens on, with the flags that say so.
@@ -120,17 +123,25 @@ type Result struct {
 	TableChanged bool          // true for the first build
 	Generation   uint64        // counts the tables, from 1
 	Certificates certs.Certificates
+	Staple       bool // handshakes are to bring what authorities say of the certificates
 	// Clients is what the front is to be told of clients: the same pointer as the time before unless it changed. Nil: the
 	// controller has no ConfigMap.
 	Clients *proxy.Clients
 	// Around stands around every answer of the front. Nil: nothing does.
-	Around   func(http.Handler) http.Handler
-	Streams  []stream.Service // that have ports of their own; never written to once it was handed out
-	Problems []Problem        // by object and field
+	Around  func(http.Handler) http.Handler
+	Streams []stream.Service // that have ports of their own; never written to once it was handed out
+	// Passthrough are the hosts whose TLS connections are passed on, by name, wildcards included, and where to: a Service
+	// without a pool closes them. A nil Service is that of a host below such a wildcard whose TLS ends here. The same map as
+	// the time before unless it changed.
+	Passthrough map[string]*stream.Service
+	Problems    []Problem // by object and field
 
 	// OnlyEndpoints says that endpoints may be others than after the build before, and nothing else is: neither the
 	// Ingresses that are served nor the problems, nor an object that one of these is about.
 	OnlyEndpoints bool
+
+	// Again is when a build of the same objects comes to something else, because certificates begin or end. Zero: never.
+	Again time.Time
 
 	Ingresses int // that are served, in part at least
 	Hosts     int // names in the table; any host counts as one

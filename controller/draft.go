@@ -37,14 +37,15 @@ type draft struct {
 // A routeForm is what a host makes of a route, beside what its own Ingress says.
 type routeForm struct {
 	hostTLS  bool
-	match    router.Match  // as the table has it
-	regexBy  *translated   // the Ingress because of which it is a regular expression; nil: it is none
-	hosts    []*translated // Ingresses that want something of the whole host, oldest first
-	canaries []beside      // that take some of its requests
+	match    router.Match        // as the table has it
+	regexBy  *translated         // the Ingress because of which it is a regular expression; nil: it is none
+	hosts    []*translated       // Ingresses that want something of the whole host, oldest first
+	canaries []beside            // that take some of its requests
+	clients  *feature.ClientAuth // what is asked of clients about certificates; nil: nothing
 }
 
 func (f routeForm) equal(o routeForm) bool {
-	return f.hostTLS == o.hostTLS && f.match == o.match && f.regexBy == o.regexBy && slices.Equal(f.hosts, o.hosts) && slices.Equal(f.canaries, o.canaries)
+	return f.hostTLS == o.hostTLS && f.clients == o.clients && f.match == o.match && f.regexBy == o.regexBy && slices.Equal(f.hosts, o.hosts) && slices.Equal(f.canaries, o.canaries)
 }
 
 // serve gives the draft its handler and says whether it is another one than before. A panic of a feature costs this
@@ -81,7 +82,8 @@ func (b *Builder) serve(d *draft) (changed bool) {
 	return true
 }
 
-// chain is the draft's handler, which ends in last: what its own Ingress asks for, and around it what is asked for the host.
+// chain is the draft's handler, which ends in last: what its own Ingress asks for, around it what is asked for the host,
+// and around all what is asked of clients about certificates.
 func (d *draft) chain(last http.Handler) http.Handler {
 	handler := last
 	place := feature.Place{
@@ -92,6 +94,9 @@ func (d *draft) chain(last http.Handler) http.Handler {
 	}
 	for _, t := range slices.Backward(d.form.hosts) {
 		handler = t.features.Host.Handler(place, handler)
+	}
+	if d.form.clients != nil {
+		handler = d.form.clients.Around(place, handler)
 	}
 	return handler
 }

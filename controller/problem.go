@@ -107,10 +107,15 @@ const (
 	ReasonSecretNotFound        = "SecretNotFound"
 	ReasonConfigMapNotFound     = "ConfigMapNotFound"
 	ReasonBadCertificate        = "BadCertificate"
-	ReasonHostNotCovered        = "HostNotCovered" // by the certificate
-	ReasonConflict              = "PathConflict"   // an older Ingress has the same host, path and type
-	ReasonSharedHost            = "SharedHost"     // Ingresses of several namespaces serve one host
-	ReasonSharedService         = "SharedService"  // an older Ingress asks for something else of one Service port
+	ReasonBrokenChain           = "BrokenChain" // of a certificate: an issuer is missing, or expired
+	ReasonCertificateExpires    = "CertificateExpires"
+	ReasonHostNotCovered        = "HostNotCovered"        // by the certificate
+	ReasonNotOrdered            = "CertificateNotOrdered" // of an authority, although somebody asks for it
+	ReasonNotIssued             = "CertificateNotIssued"  // by an authority that was asked for it
+	ReasonConflict              = "PathConflict"          // an older Ingress has the same host, path and type
+	ReasonSharedHost            = "SharedHost"            // Ingresses of several namespaces serve one host
+	ReasonSharedService         = "SharedService"         // an older Ingress asks for something else of one Service port
+	ReasonClientAuth            = "ClientAuthConflict"    // Ingresses of one host disagree about client certificates
 	ReasonBadAnnotation         = "BadAnnotation"
 	ReasonUnknownAnnotation     = "UnknownAnnotation"
 	ReasonUnsupportedAnnotation = "UnsupportedAnnotation" // ingress-nginx has it, we do not
@@ -119,6 +124,7 @@ const (
 	ReasonCanaryUnused          = "CanaryUnused"          // there is no route that the canary could follow
 	ReasonAliasTaken            = "AliasTaken"            // another Ingress has the host, or asked for it before
 	ReasonPathAsText            = "PathAsText"            // the host's paths are regular expressions, and this is none
+	ReasonPassedThrough         = "PassedThrough"         // what TLS connections meet that are passed on, or do not meet
 	ReasonCatchAllDisabled      = "CatchAllDisabled"
 	ReasonInternal              = "InternalFault" // a fault of ours, met while this object was looked at
 )

@@ -37,6 +37,7 @@ func (h *host) form(routes []*draft, fallback *draft, hostTLS bool) {
 	if fallback != nil {
 		fallback.form = routeForm{hostTLS: hostTLS, match: fallback.match, hosts: hosts}
 	}
+	h.formClients(routes, fallback)
 }
 
 // regexMatch is the match of a route whose path is a regular expression because of an Ingress. A path that is none, of an

@@ -1,9 +1,11 @@
 package controller
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -23,23 +25,16 @@ import (
 // secretFor is a Secret with a certificate for hosts that is valid for a day around now.
 func secretFor(t testing.TB, name string, now time.Time, hosts ...string) *corev1.Secret {
 	t.Helper()
+	return secretWith(t, name, newKey(t), &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: hosts, NotBefore: now.Add(-12 * time.Hour), NotAfter: now.Add(12 * time.Hour)})
+}
+
+func newKey(t testing.TB) crypto.Signer {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: hosts, NotBefore: now.Add(-12 * time.Hour), NotAfter: now.Add(12 * time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: map[string][]byte{
-		corev1.TLSCertKey:       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
-	}}
+	return key
 }
 
 func withTLS(name, tls string, hosts ...string) string {
@@ -101,8 +96,8 @@ func TestCertificateOfAHost(t *testing.T) {
 		{"secret of another namespace", []string{withTLS("i", "[{hosts: [a.test], secretName: other/a}]", "a.test")}, "a.test", "default", true, []string{"error" + atSecret + ReasonInvalid}},
 		{"empty secret", []string{withTLS("i", "[{hosts: [a.test], secretName: empty}]", "a.test")}, "a.test", "default", true, []string{"error" + atSecret + ReasonBadCertificate}},
 		{"key of another certificate", []string{withTLS("i", "[{hosts: [a.test], secretName: mixed}]", "a.test")}, "a.test", "default", true, []string{"error" + atSecret + ReasonBadCertificate}},
-		{"expired, and still better than a wrong name", []string{withTLS("i", "[{hosts: [a.test], secretName: old}]", "a.test")}, "a.test", "a.test", true, []string{"warning" + atSecret + ReasonBadCertificate}},
-		{"not valid yet", []string{withTLS("i", "[{hosts: [a.test], secretName: early}]", "a.test")}, "a.test", "a.test", true, []string{"warning" + atSecret + ReasonBadCertificate}},
+		{"expired", []string{withTLS("i", "[{hosts: [a.test], secretName: old}]", "a.test")}, "a.test", "default", true, []string{"error" + atSecret + ReasonBadCertificate}},
+		{"not valid yet", []string{withTLS("i", "[{hosts: [a.test], secretName: early}]", "a.test")}, "a.test", "default", true, []string{"error" + atSecret + ReasonBadCertificate}},
 		{"does not cover", []string{withTLS("i", "[{hosts: [a.test], secretName: b}]", "a.test")}, "a.test", "default", true, []string{"error" + atSecret + ReasonHostNotCovered}},
 		{"in no entry and covered by none", []string{withTLS("i", "[{hosts: [b.test], secretName: b}]", "a.test")}, "a.test", "default", true, []string{"warning Ingress default/i: spec.rules[0].host: " + ReasonHostNotCovered}},
 		{"bad name among the hosts", []string{withTLS("i", "[{hosts: [a_b, a.test], secretName: a}]", "a.test")}, "a.test", "a.test", true, []string{"error Ingress default/i: spec.tls[0].hosts[0]: " + ReasonInvalid}},
@@ -196,10 +191,11 @@ func TestRenewedCertificateBuildsNoTable(t *testing.T) {
 		if r.TableChanged {
 			t.Errorf("certificate %d made another table", i)
 		}
-		if pair := r.Certificates.ByHost["a.test"]; pair == nil || pair == last {
-			t.Errorf("certificate %d is not the one served", i)
+		host := r.Certificates.ByHost["a.test"]
+		if host == nil || len(host.Pairs) != 1 || host.Pairs[0] == last {
+			t.Fatalf("certificate %d is not the one served", i)
 		}
-		last = r.Certificates.ByHost["a.test"]
+		last = host.Pairs[0]
 	}
 	s.Delete(Ref{"Secret", "default", "a"})
 	r = b.Build(s)
@@ -213,7 +209,7 @@ func TestSecretIsReadOnceAVersion(t *testing.T) {
 	s := snapshotOf(t, webService, withTLS("i", "[{hosts: [a.test, b.test], secretName: a}]", "a.test", "b.test"), withTLS("j", "[{hosts: [a.test], secretName: a}]", "a.test"))
 	s.Set(secretFor(t, "a", time.Now(), "a.test", "b.test"))
 	r := NewBuilder(everyIngress()).Build(s)
-	if a, b := r.Certificates.ByHost["a.test"], r.Certificates.ByHost["b.test"]; a == nil || a != b {
+	if a, b := r.Certificates.ByHost["a.test"], r.Certificates.ByHost["b.test"]; a == nil || b == nil || a.Pairs[0] != b.Pairs[0] {
 		t.Errorf("a.test has %p, b.test has %p, want one certificate", a, b)
 	}
 }
@@ -269,4 +265,86 @@ func TestProblemsNeverShowWhatIsInASecret(t *testing.T) {
 			t.Errorf("problems:\n%s", lines)
 		}
 	}
+}
+
+// secretUntil is a Secret with a certificate for a.test.
+func secretUntil(t testing.TB, begin, end time.Time) *corev1.Secret {
+	t.Helper()
+	return secretWith(t, "a", newKey(t), &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"a.test"}, NotBefore: begin, NotAfter: end})
+}
+
+// Nothing changes here but the time.
+func TestACertificateIsToldOfWhenItsTimeComes(t *testing.T) {
+	day := func(n int) time.Time { return time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, n) }
+	now := day(-1)
+	o := everyIngress()
+	o.Now = func() time.Time { return now }
+	s := snapshotOf(t, webService, withTLS("i", "[{hosts: [a.test], secretName: a}]", "a.test"))
+	s.Set(secretUntil(t, day(0), day(90)))
+	b := NewBuilder(o)
+	const at = " Ingress default/i: spec.tls[0].secretName: "
+	for _, c := range []struct {
+		when    int
+		want    string
+		problem []string
+		again   time.Time
+	}{
+		{-1, "default", []string{"error" + at + ReasonBadCertificate}, day(0)},
+		{0, "a.test", nil, day(76)},
+		{75, "a.test", nil, day(76)},
+		{76, "a.test", []string{"warning" + at + ReasonCertificateExpires}, day(90).Add(time.Nanosecond)},
+		{89, "a.test", []string{"warning" + at + ReasonCertificateExpires}, day(90).Add(time.Nanosecond)},
+		{91, "default", []string{"error" + at + ReasonBadCertificate}, time.Time{}},
+	} {
+		now = day(c.when)
+		r := b.Build(s)
+		if got := shown(t, r.Certificates, "a.test"); got != c.want {
+			t.Errorf("day %d: a.test gets the certificate %q, want %q", c.when, got, c.want)
+		}
+		wantProblems(t, r.Problems, c.problem...)
+		if !r.Again.Equal(c.again) {
+			t.Errorf("day %d: to be built again at %v, want %v", c.when, r.Again, c.again)
+		}
+	}
+	s.Set(secretUntil(t, day(90), day(180)))
+	wantProblems(t, b.Build(s).Problems)
+}
+
+func TestAHostMayHaveACertificateOfEachKindOfKey(t *testing.T) {
+	s := snapshotOf(t, webService, withTLS("i", "[{hosts: [a.test], secretName: rsa}, {hosts: [a.test], secretName: ecdsa}, {hosts: [a.test], secretName: more}]", "a.test"))
+	s.Set(secretFor(t, "ecdsa", time.Now(), "a.test"))
+	s.Set(secretFor(t, "more", time.Now(), "a.test"))
+	s.Set(rsaSecretFor(t, "rsa", time.Now(), "a.test"))
+	r := NewBuilder(everyIngress()).Build(s)
+	wantProblems(t, r.Problems)
+	pairs := r.Certificates.ByHost["a.test"].Pairs
+	if len(pairs) != 2 || pairs[0].Leaf.PublicKeyAlgorithm != x509.ECDSA || pairs[1].Leaf.PublicKeyAlgorithm != x509.RSA {
+		t.Errorf("%d certificates, want an ECDSA and an RSA one", len(pairs))
+	}
+}
+
+func rsaSecretFor(t testing.TB, name string, now time.Time, hosts ...string) *corev1.Secret {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secretWith(t, name, key, &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: hosts, NotBefore: now.Add(-12 * time.Hour), NotAfter: now.Add(12 * time.Hour)})
+}
+
+// secretWith is a Secret with a certificate that vouches for itself.
+func secretWith(t testing.TB, name string, key crypto.Signer, template *x509.Certificate) *corev1.Secret {
+	t.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: map[string][]byte{
+		corev1.TLSCertKey:       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		corev1.TLSPrivateKeyKey: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
+	}}
 }

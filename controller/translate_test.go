@@ -137,16 +137,16 @@ metadata:
   name: a
   annotations:
     nginx.ingress.kubernetes.io/ssl-redirect: "on"
-    nginx.ingress.kubernetes.io/proxy-ssl-name: m.test
+    nginx.ingress.kubernetes.io/enable-opentelemetry: "true"
     nginx.ingress.kubernetes.io/ssl-redirekt: "true"
     nginx.ingress.kubernetes.io/auth-tls-secret: users
 spec: {defaultBackend: {service: {name: web, port: {number: 80}}}}`))
 	wantProblems(t, r.Problems,
-		"error Ingress default/a: metadata.annotations[nginx.ingress.kubernetes.io/auth-tls-secret]: UnsupportedAnnotation",
-		"warning Ingress default/a: metadata.annotations[nginx.ingress.kubernetes.io/proxy-ssl-name]: UnsupportedAnnotation",
+		"error Ingress default/a: metadata.annotations[nginx.ingress.kubernetes.io/auth-tls-secret]: SecretNotFound",
+		"warning Ingress default/a: metadata.annotations[nginx.ingress.kubernetes.io/enable-opentelemetry]: UnsupportedAnnotation",
 		"error Ingress default/a: metadata.annotations[nginx.ingress.kubernetes.io/ssl-redirect]: BadAnnotation",
 		"warning Ingress default/a: metadata.annotations[nginx.ingress.kubernetes.io/ssl-redirekt]: UnknownAnnotation")
-	if status, reason := ask(t, r, "any.test", "/"); status != 503 || reason != proxy.Denied {
-		t.Errorf("answered %d %s, want 503 %s: what guards the route cannot be had", status, reason, proxy.Denied)
+	if status, reason := ask(t, r, "any.test", "/"); status != 403 || reason != proxy.ClientCertOnly {
+		t.Errorf("answered %d %s, want 403 %s: what guards the host cannot be had", status, reason, proxy.ClientCertOnly)
 	}
 }

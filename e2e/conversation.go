@@ -23,7 +23,12 @@ import (
 // (https://pkg.go.dev/golang.org/x/tools/txtar) whose comment says what it claims and whose files are
 //
 //	-- world --             what exists beside the proxy, a line each:
-//	service [NS/]NAME:PORT A [B ...] a Service of `run --map`, with echo endpoints A, B, ...
+//	service [NS/]NAME:PORT A [B ...] a Service of `run --map`, with echo endpoints A, B, ...; those named tls-... speak TLS
+//	authority NAME [ISSUER]          an authority for certificates, which vouches for itself or has another do so
+//	certificate NAME AUTHORITY [CN]  a certificate of an authority, or of none: "self"; its common name and host is NAME or CN
+//	secret NAME KEY=WHAT:NAME ...    a Secret that is served, of namespace default: WHAT is ca, crt or key
+//	secure NAME:PORT A CERTIFICATE [AUTHORITY] a Service with an echo endpoint that shows a certificate over TLS and, with an
+//	                                 authority, wants one of its own; it tells the client's as the field Client-Name
 //	listen ADDRESS:PORT A            an echo endpoint at an address of the namespace
 //	name HOST ADDRESS ...            what the name server says of a host name; without such lines there is none
 //	manifest FILE                    a file beside the script that is served too, as if it stood in manifests/
@@ -38,6 +43,7 @@ import (
 //	> GET http://a.test/web?x=1        a request; "> GET x9 URL" sends it nine times, and all answers must fit
 //	> X-Name: value                    a field of it
 //	>| body                            a line of its body
+//	>with NAME                         a certificate of the world that the client shows
 //	< 200                              the status
 //	< X-Name: value                    a field of the answer, exactly this value
 //	< !X-Name                          no such field
@@ -48,6 +54,7 @@ import (
 //	< host a.test                      the Host as the endpoint saw it
 //	< body ~ regexp                    the body matches
 //	< certificate a.test               the certificate that was shown is for this name
+//	< nothing                          the connection ends without an answer
 //	put manifests/a.yaml from b.yaml   the folder changes; the next request is repeated until its answer fits
 //	remove manifests/a.yaml            likewise
 type Conversation struct {
@@ -63,6 +70,11 @@ type world struct {
 	hosts     []mapped // names and their addresses
 	manifests []string
 	args      []string
+
+	authorities  []mapped // and their issuers
+	certificates []mapped // their authorities, and common names
+	secrets      []mapped // and their fields
+	secure       []mapped // Services; and endpoints, certificates, authorities
 }
 
 // mapped is a Service or an address and the names of its endpoints.
@@ -81,6 +93,7 @@ type step struct {
 	url      string
 	header   http.Header
 	body     string
+	with     string   // the certificate that the client shows; empty: none
 	expected []string // lines behind "<"
 }
 
@@ -157,10 +170,18 @@ func (w *world) parse(text string) error {
 			w.hosts = append(w.hosts, mapped{words[1], words[2:]})
 		case words[0] == "manifest" && len(words) == 2:
 			w.manifests = append(w.manifests, words[1])
+		case words[0] == "authority" && len(words) <= 3 && len(words) > 1:
+			w.authorities = append(w.authorities, mapped{words[1], words[2:]})
+		case words[0] == "certificate" && (len(words) == 3 || len(words) == 4):
+			w.certificates = append(w.certificates, mapped{words[1], words[2:]})
+		case words[0] == "secret" && len(words) > 2:
+			w.secrets = append(w.secrets, mapped{words[1], words[2:]})
+		case words[0] == "secure" && (len(words) == 4 || len(words) == 5):
+			w.secure = append(w.secure, mapped{"default/" + words[1], words[2:]})
 		case words[0] == "args":
 			w.args = append(w.args, words[1:]...)
 		default:
-			return fmt.Errorf("line %q begins with none of service, listen, name, manifest and args, or lacks what follows", strings.TrimSpace(line))
+			return fmt.Errorf("line %q begins with none of service, listen, name, manifest, authority, certificate, secret, secure and args, or lacks what follows", strings.TrimSpace(line))
 		}
 	}
 	return nil
@@ -191,6 +212,8 @@ func parseTalk(text string) ([]step, error) {
 			request.header.Add(name, strings.TrimSpace(value))
 		case mark == ">|" && request != nil:
 			request.body += rest + "\n"
+		case mark == ">with" && request != nil:
+			request.with = rest
 		case mark == "<" && request != nil:
 			request.expected = append(request.expected, rest)
 		case mark == "put" && len(strings.Fields(rest)) == 3:
@@ -256,6 +279,13 @@ func (c *Conversation) hold(t *testing.T, start func(t testing.TB, folder string
 		}
 		args = append(args, "--resolv-conf="+server.Settings(t))
 	}
+	known := c.world.issue(t)
+	for i, secret := range c.world.secrets {
+		WriteFile(t, filepath.Join(folder, fmt.Sprintf("secret-%d.yaml", i)), known.secret(t, secret.at, secret.names))
+	}
+	for _, service := range c.world.secure {
+		args = append(args, "--map="+service.at+"="+known.serve(t, service.names).Addr)
+	}
 	process := start(t, folder, args...)
 	settled := true
 	for _, s := range c.steps {
@@ -264,7 +294,7 @@ func (c *Conversation) hold(t *testing.T, start func(t testing.TB, folder string
 			settled = false
 			continue
 		}
-		ask := func() error { return s.ask(process) }
+		ask := func() error { return s.ask(process, known.client(t, process, s.with)) }
 		if settled {
 			if err := ask(); err != nil {
 				t.Errorf("%s, line %d of the talk: %s %s: %v", c.Name, s.line, s.method, s.url, err)
@@ -299,7 +329,7 @@ type answer struct {
 }
 
 // ask sends the request of a step as often as it says and checks the answers.
-func (s *step) ask(p *Process) error {
+func (s *step) ask(p *Process, client *http.Client) error {
 	endpoints := make(map[string]int)
 	for range s.times {
 		request, err := http.NewRequest(s.method, s.url, strings.NewReader(s.body))
@@ -307,7 +337,14 @@ func (s *step) ask(p *Process) error {
 			return err
 		}
 		request.Header = s.header.Clone()
-		response, err := p.client.Do(request)
+		response, err := client.Do(request)
+		if slices.Contains(s.expected, "nothing") {
+			if err == nil {
+				response.Body.Close()
+				return fmt.Errorf("the answer is %s, want none", response.Status)
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -47,6 +47,9 @@ func TestCorpusOfRequests(t *testing.T) {
 	}
 }
 
+// TestCorpusOfStreams does the same with frames of HTTP/2.
+func TestCorpusOfStreams(t *testing.T) { e2e.HoldStreams(t, "../proxy/testdata/http2.tsv", e2e.Start) }
+
 // A row is some bytes and what is to become of them: FWD, NORM or a status.
 type row struct{ id, want, bytes, why string }
 

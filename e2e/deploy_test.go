@@ -25,6 +25,7 @@ import (
 	"sallyport/controller"
 	"sallyport/controller/cluster"
 	"sallyport/controller/feedback"
+	"sallyport/controller/keeper"
 	"sallyport/e2e"
 )
 
@@ -418,4 +419,18 @@ func TestHostPortOverlay(t *testing.T) {
 	if service := only[*corev1.Service](t, objects); service.Spec.Type != corev1.ServiceTypeClusterIP || service.Spec.ExternalTrafficPolicy != "" || service.Spec.Ports[0].NodePort != 0 {
 		t.Errorf("the Service is %v, want one inside the cluster", service.Spec)
 	}
+}
+
+func TestACMEOverlay(t *testing.T) {
+	objects := render(t, "../deploy/overlays/acme")
+	if args := only[*appsv1.Deployment](t, objects).Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--acme-accept-terms") {
+		t.Errorf("the arguments are %q, want them to agree to the terms", args)
+	}
+	for _, object := range objects {
+		if role, ok := object.(*rbacv1.Role); ok && role.Name == "sallyport-acme" {
+			comparePermissions(t, role.Rules, keeper.Permissions())
+			return
+		}
+	}
+	t.Error("there is no Role sallyport-acme")
 }

@@ -116,12 +116,13 @@ func product(root string) (paths []string) {
 	return paths
 }
 
+// moduleRoot is where the product's module lies, also for tests in a module of their own that replaces it with ours.
 func moduleRoot() (string, error) {
-	out, err := exec.Command("go", "env", "GOMOD").Output()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sallyport").Output()
 	if err != nil {
-		return "", fmt.Errorf("go env GOMOD: %w", err)
+		return "", fmt.Errorf("go list -m sallyport: %w", err)
 	}
-	return filepath.Dir(strings.TrimSpace(string(out))), nil
+	return strings.TrimSpace(string(out)), nil
 }
 
 // rerun runs this test program again, inside the namespace.

@@ -1,14 +1,21 @@
 package e2e
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // An Endpoint is a server behind the proxy, playing a pod.
@@ -29,19 +36,22 @@ type EchoBody struct {
 
 // Echo starts an endpoint that answers every request with what it got. Addr may end in ":0". It ends with the test.
 func Echo(t testing.TB, addr, name string) *Endpoint {
-	return Serve(t, addr, name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			panic(http.ErrAbortHandler) // the upload was cut: no answer may look like success
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("X-Endpoint", name)
-		answer := bid(w, r, name)
-		w.WriteHeader(answer)
-		json.NewEncoder(w).Encode(EchoBody{
-			Endpoint: name, Method: r.Method, Target: r.RequestURI, Host: r.Host, Header: r.Header, Body: string(body),
-		})
-	}))
+	return Serve(t, addr, name, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { echo(w, r, name) }))
+}
+
+// echo answers a request with what it is.
+func echo(w http.ResponseWriter, r *http.Request, name string) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler) // the upload was cut: no answer may look like success
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Endpoint", name)
+	answer := bid(w, r, name)
+	w.WriteHeader(answer)
+	json.NewEncoder(w).Encode(EchoBody{
+		Endpoint: name, Method: r.Method, Target: r.RequestURI, Host: r.Host, Header: r.Header, Body: string(body),
+	})
 }
 
 // bid does what the request's Echo fields ask for, each "NAME WORD ..." or "all WORD ...", where NAME is the endpoint's, and
@@ -75,8 +85,19 @@ func bid(w http.ResponseWriter, r *http.Request, name string) (status int) {
 	return status
 }
 
-// Serve starts an endpoint with a handler of the test's own, over HTTP/1.1 and HTTP/2 cleartext.
+// Serve starts an endpoint with a handler of the test's own, over HTTP/1.1 and HTTP/2 cleartext; over TLS, with a certificate
+// for its own name, where that begins with "tls-".
 func Serve(t testing.TB, addr, name string, handler http.Handler) *Endpoint {
+	t.Helper()
+	var config *tls.Config
+	if strings.HasPrefix(name, "tls-") {
+		config = &tls.Config{Certificates: []tls.Certificate{SelfSigned(t, name)}}
+	}
+	return serveOver(t, config, addr, name, handler)
+}
+
+// serveOver is Serve over TLS, unless config is nil.
+func serveOver(t testing.TB, config *tls.Config, addr, name string, handler http.Handler) *Endpoint {
 	t.Helper()
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -85,14 +106,36 @@ func Serve(t testing.TB, addr, name string, handler http.Handler) *Endpoint {
 	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols)}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetUnencryptedHTTP2(true)
+	server.Protocols.SetHTTP2(true)
+	server.TLSConfig = config
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		server.Serve(listener)
+		if config != nil {
+			server.ServeTLS(listener, "", "")
+		} else {
+			server.Serve(listener)
+		}
 	}()
 	t.Cleanup(func() {
 		server.Close()
 		<-done
 	})
 	return &Endpoint{Name: name, Addr: listener.Addr().String()}
+}
+
+// SelfSigned makes a certificate for names that nobody trusts.
+func SelfSigned(t testing.TB, names ...string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: names, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

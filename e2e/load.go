@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"slices"
 	"strings"
 	"sync"
@@ -20,13 +21,14 @@ type Target struct {
 }
 
 // A Load is clients that ask one request after another until they are stopped: half of them over HTTP/1.1, half over
-// HTTP/2, each on a kept-alive connection of its own, one request in five a POST with a body.
+// HTTP/2, each on a kept-alive connection of its own and with cookies of its own, one request in five a POST with a body.
 type Load struct {
 	stop     chan struct{}
 	done     sync.WaitGroup
 	requests atomic.Int64
 	posts    atomic.Int64
 	answers  [3]atomic.Int64 // by the major version of HTTP
+	cookies  atomic.Int64    // answers with one
 
 	mu       sync.Mutex
 	failures []string // the first few
@@ -45,6 +47,7 @@ func StartLoad(t testing.TB, p *Process, clients int, pause time.Duration, targe
 				transport.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
 			}
 		})
+		client.Jar, _ = cookiejar.New(nil) // never fails
 		l.done.Go(func() {
 			defer client.CloseIdleConnections()
 			l.ask(client, i, pause, targets)
@@ -87,6 +90,9 @@ func (l *Load) once(client *http.Client, target Target, post bool) error {
 		l.posts.Add(1)
 	}
 	l.answers[answer.ProtoMajor].Add(1)
+	if answer.Header["Set-Cookie"] != nil {
+		l.cookies.Add(1)
+	}
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		return fmt.Errorf("%s, then %w", answer.Status, err)
@@ -110,9 +116,11 @@ func (l *Load) fail(failure string) {
 // Requests is how many have been made so far.
 func (l *Load) Requests() int64 { return l.requests.Load() }
 
-// Posts is how many of them were a POST, and Answers how many were answered by a major version of HTTP.
+// Posts is how many of them were a POST, Answers how many were answered by a major version of HTTP, and Cookies how many
+// brought a cookie.
 func (l *Load) Posts() int64            { return l.posts.Load() }
 func (l *Load) Answers(major int) int64 { return l.answers[major].Load() }
+func (l *Load) Cookies() int64          { return l.cookies.Load() }
 
 // More waits until another n requests have been made.
 func (l *Load) More(t testing.TB, n int64) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -90,6 +91,9 @@ func newProcess(t testing.TB, args []string) (*Process, []string) {
 		exited: make(chan struct{}), log: new(output),
 	}
 	p.client = p.Client(nil)
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--manifests") }) {
+		args = append([]string{"--state-dir=" + filepath.Join(t.TempDir(), "state")}, args...)
+	}
 	return p, append([]string{"run", "--http-port=" + plain, "--https-port=" + secure, "--admin-port=" + admin}, args...)
 }
 
@@ -186,6 +190,21 @@ func (p *Process) Metric(t testing.TB, name string) float64 {
 		sum += value
 	}
 	return sum
+}
+
+// Resident is the memory that the process holds, in bytes.
+func (p *Process) Resident(t testing.TB) int {
+	t.Helper()
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(status))
+	pages, err := strconv.Atoi(fields[1])
+	if err != nil {
+		t.Fatalf("statm says %q: %v", status, err)
+	}
+	return pages * os.Getpagesize()
 }
 
 // Client is an HTTP client for which every host is this process: port 80 of a URL is its HTTP port, 443 its HTTPS

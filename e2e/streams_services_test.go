@@ -249,6 +249,12 @@ func TestFlowsLeaveNothingBehind(t *testing.T) {
 		return nil
 	})
 	t.Logf("%d TCP connections and %d UDP flows in %v; goroutines, descriptors, MiB of memory: before %.0f, after %.0f", each, each, took.Round(time.Millisecond), before, after)
+	if n := p.Metric(t, "sallyport_stream_connections_total"); n != float64(2*(1000+each)) {
+		t.Errorf("%v connections and flows are counted, want %d", n, 2*(1000+each))
+	}
+	if sent := p.Metric(t, "sallyport_stream_bytes_total"); sent < float64(2*each) {
+		t.Errorf("%v bytes are counted, want some for each of %d", sent, 2*each)
+	}
 	if after[2] > before[2]+64 {
 		t.Errorf("memory grew from %.0f to %.0f MiB", before[2], after[2])
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/gaissmai/bart"
@@ -35,6 +36,10 @@ type Clients struct {
 	// Patience is how long clients of HTTP/1 may take, and how long their connections stay; the gap is that of HTTP/2 too.
 	Patience http1.Patience
 
+	// HSTS is the field Strict-Transport-Security of every answer over a TLS connection of this process's own, whatever the
+	// endpoint says (RFC 6797). Empty: [UsualHSTS]; [NoHSTS]: none, and the endpoint's own passes.
+	HSTS string
+
 	// OriginalURI tells endpoints the target in X-Original-Uri.
 	OriginalURI bool
 	// NoID leaves requests that come without an id without one, as endpoints see them. The log has one all the same.
@@ -45,6 +50,21 @@ type Clients struct {
 	OddNames    bool
 	// ServerField passes on the Server field of endpoints.
 	ServerField bool
+}
+
+const (
+	UsualHSTS = "max-age=31536000; includeSubDomains"
+	NoHSTS    = "none"
+)
+
+func (c *Clients) hsts() []string {
+	switch c.HSTS {
+	case "":
+		return []string{UsualHSTS}
+	case NoHSTS:
+		return nil
+	}
+	return []string{c.HSTS}
 }
 
 func (c *Clients) proxyTimeout() time.Duration {
@@ -81,6 +101,7 @@ type belief struct {
 	address   networks // peers whose word counts for who the client is, those among them
 	announce  networks // peers whose PROXY header is believed
 	anybody   bool     // address is not empty
+	strict    []string // HSTS as the field has it, shared by all answers; nil: none
 }
 
 func newBelief(c *Clients, always []netip.Prefix) *belief {
@@ -91,6 +112,7 @@ func newBelief(c *Clients, always []netip.Prefix) *belief {
 	if b.ForwardedFor == "" {
 		b.ForwardedFor = xForwardedFor
 	}
+	b.strict = slices.Clip(b.hsts())
 	b.anybody = b.Forwarded || b.RealIP || len(always) > 0
 	trusted := b.Trusted
 	if trusted == nil && len(always) == 0 {

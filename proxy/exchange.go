@@ -38,6 +38,9 @@ type Exchange struct {
 	// Cookie is a Set-Cookie field that goes with the endpoint's answer, behind the hooks: what rewrites or hides the fields
 	// of endpoints leaves it alone. Empty: none does.
 	Cookie string
+	// ClientVerify is what came of the client's certificate where the host asks for one: "SUCCESS", "NONE" or "FAILED:" and
+	// why. Empty: nobody has looked at it.
+	ClientVerify string
 	// ServerField has the Server field of endpoints passed on.
 	ServerField bool
 
@@ -58,7 +61,11 @@ type Exchange struct {
 	Sent     int64 // bytes of the answer's body
 	Status   int   // of the answer; 0 before its head was written; 499 when the client left first
 
+	server   *Server // nil: the request did not come through the front
+	rerouted bool
+
 	fields      int  // of the request's head, as the client sent it
+	secure      bool // the connection is one of TLS, which ends here
 	multiplexed bool // the connection carries other exchanges beside it: HTTP/2
 
 	attempts [2]Attempt // where Attempts begins, so that the usual exchange allocates none

@@ -26,8 +26,10 @@ func front(t testing.TB, s *Server, handler http.Handler) (plain, secure string)
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
-	pair := newPair(t)
-	s.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil }
+	config := &tls.Config{Certificates: []tls.Certificate{*newPair(t)}, NextProtos: Protocols()}
+	if s.Handshake == nil {
+		s.Handshake = func(*tls.ClientHelloInfo) (*tls.Config, any, error) { return config, nil, nil }
+	}
 	info := &RouteInfo{Namespace: "default", Ingress: "web", Service: "app", Port: "80", Path: "/"}
 	s.SetTable(router.New([]router.Route{{Match: router.Match{Path: "/"}, Source: "default/web", Handler: Identify(info, handler)}}, nil))
 	var addresses [2]string

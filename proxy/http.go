@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -26,16 +25,6 @@ const (
 	pingPatience  = 15 * time.Second
 	finishTimeout = 15 * time.Second // for the last bytes of an answer, beside the idle timeout
 )
-
-// suites are what TLS 1.2 may use: forward secrecy and authenticated encryption only. TLS 1.3 has no others.
-var suites = []uint16{
-	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-	tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-	tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-}
 
 // Serve serves HTTP/1.1 until the listener is closed or Shutdown is called, which makes it return nil. After Shutdown it
 // closes the listener at once.
@@ -70,7 +59,7 @@ func ended(err error) error {
 func (s *Server) newHTTP1(d *door) *http1.Server {
 	server := &http1.Server{
 		Handler:   d,
-		ConnState: s.life.count,
+		ConnState: s.count,
 		Limit:     http1.Limit{Bytes: maxHead, Fields: maxFields},
 		Refuse:    d.refuse,
 	}
@@ -89,8 +78,9 @@ func (s *Server) patience() http1.Patience {
 
 func (s *Server) newHTTP2(handler http.Handler) *http.Server {
 	server := &http.Server{
-		Handler:                      handler,
-		ConnState:                    s.life.count,
+		Handler:                      unveiled{handler},
+		ConnState:                    s.count,
+		ConnContext:                  withWatched,
 		Protocols:                    new(http.Protocols),
 		ReadHeaderTimeout:            headTimeout,
 		IdleTimeout:                  idleTimeout,
@@ -106,7 +96,7 @@ func (s *Server) newHTTP2(handler http.Handler) *http.Server {
 			PingTimeout:          pingPatience,
 		},
 	}
-	server.Protocols.SetHTTP2(true)
+	server.Protocols.SetUnencryptedHTTP2(true) // since a watched connection decrypts (flood.go)
 	return server
 }
 

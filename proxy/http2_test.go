@@ -12,16 +12,7 @@ import (
 	"time"
 )
 
-// The frames of HTTP/2 that these tests speak (RFC 9113 section 6).
-const (
-	frameData      = 0x0
-	frameHeaders   = 0x1
-	frameReset     = 0x3
-	frameSettings  = 0x4
-	frameGoAway    = 0x7
-	flagEndStream  = 0x1
-	flagEndHeaders = 0x4
-)
+const flagEndHeaders = 0x4
 
 // A wire is a connection of HTTP/2 whose every frame the test writes itself, since no client library sends what is
 // wrong.

@@ -30,13 +30,23 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		if !l.server.crowd.enter(l.server.MaxConnections) {
+			l.server.tooMany(connection, overall)
+			continue
+		}
 		b := l.server.believed()
 		if !b.ProxyProtocol {
+			if !l.server.crowd.enterFrom(connection.RemoteAddr(), l.server.MaxConnectionsPerAddress) {
+				l.server.crowd.open.Add(-1)
+				l.server.tooMany(connection, perAddress)
+				continue
+			}
 			return connection, nil
 		}
 		peer, ok := connection.RemoteAddr().(*net.TCPAddr)
 		if !ok || !b.announce.hold(peer.AddrPort().Addr()) {
-			l.server.refusals.add(l.server.log(), connection.RemoteAddr(), errUntrusted)
+			l.server.crowd.open.Add(-1)
+			l.server.refusals.add(l.server.log(), noHeader, connection.RemoteAddr(), errUntrusted)
 			connection.Close()
 			continue
 		}
@@ -58,6 +68,7 @@ type announced struct {
 	err           error     // why there was no header that counts
 	rest          []byte    // what was read behind it, and not yet from here
 	remote, local net.Addr
+	counted       bool // for its client
 }
 
 // greet reads the header.
@@ -68,7 +79,7 @@ func (c *announced) greet() {
 	if err != nil {
 		c.err = err
 		if err != io.EOF && !errors.Is(err, net.ErrClosed) { // a health check that only connects, and the end of the process
-			c.server.refusals.add(c.server.log(), c.remote, err)
+			c.server.refusals.add(c.server.log(), noHeader, c.remote, err)
 		}
 		c.Conn.Close()
 		return
@@ -77,6 +88,11 @@ func (c *announced) greet() {
 	c.rest = rest
 	if header.Source.IsValid() && !header.Datagram {
 		c.remote, c.local = tcpAddr(header.Source), tcpAddr(header.Destination)
+	}
+	if c.counted = c.server.crowd.enterFrom(c.remote, c.server.MaxConnectionsPerAddress); !c.counted {
+		c.err = errTooMany[perAddress]
+		c.server.crowded.add(c.server.log(), oneTooMany, c.remote, c.err)
+		reset(c.Conn)
 	}
 }
 
@@ -120,9 +136,9 @@ func (c *announced) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// refusals are connections that were cut off for want of a PROXY header. A load balancer that sends none loses every
-// connection, which its operator must see, and a scanner that finds the port must not fill the log: so one in a while is
-// told, with the number of those that were not.
+// refusals are connections that were cut off, for want of a PROXY header or because there were too many. A load balancer that
+// sends none loses every connection, which its operator must see, and a scanner that finds the port must not fill the log:
+// so one in a while is told, with the number of those that were not.
 type refusals struct {
 	told   atomic.Int64 // when, in Unix time; 0: never
 	untold atomic.Int64
@@ -131,11 +147,17 @@ type refusals struct {
 // quiet is the time between two lines about refusals.
 const quiet = 10 * time.Second
 
-func (f *refusals) add(log *slog.Logger, peer net.Addr, err error) {
+// What is told of refusals.
+const (
+	noHeader   = "closed a connection for want of a PROXY header (use-proxy-protocol)"
+	oneTooMany = "closed a connection, one too many"
+)
+
+func (f *refusals) add(log *slog.Logger, what string, peer net.Addr, err error) {
 	now, told := time.Now().Unix(), f.told.Load()
 	if now-told < int64(quiet/time.Second) || !f.told.CompareAndSwap(told, now) {
 		f.untold.Add(1)
 		return
 	}
-	log.Warn("closed a connection for want of a PROXY header (use-proxy-protocol)", "peer", peer.String(), "err", err, "others", f.untold.Swap(0))
+	log.Warn(what, "peer", peer.String(), "err", err, "others", f.untold.Swap(0))
 }

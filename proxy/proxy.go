@@ -1,6 +1,6 @@
 // Package proxy is the front: it takes requests, says what is known about them, finds their route and keeps the books.
 //
-//	front := &proxy.Server{GetCertificate: store.GetCertificate}
+//	front := &proxy.Server{Handshake: handshake, Admits: admits}
 //	front.SetTable(table)
 //	go front.Serve(plain)
 //	go front.ServeTLS(secure)
@@ -38,6 +38,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sallyport/proxy/clienthello"
 	"sallyport/router"
 )
 
@@ -48,8 +49,15 @@ type Server struct {
 	Log *slog.Logger
 	// AccessLog gets a line for every exchange. Nil: none.
 	AccessLog *AccessLog
-	// GetCertificate chooses the certificate of a handshake. Nil: ServeTLS cannot be used.
-	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Handshake chooses how to shake hands with a client: with a configuration that speaks [Protocols], and that is never
+	// written to again. met is what the connection is good for by that, as Admits is asked. Nil: ServeTLS cannot be used.
+	Handshake func(*tls.ClientHelloInfo) (config *tls.Config, met any, err error)
+	// Admits reports whether requests for a host, which is in its one form, may come over a connection that has met this.
+	// They are answered 421 otherwise (RFC 9110 section 15.5.20). Nil: all may.
+	Admits func(met any, host string) bool
+	// Answer returns what a certificate authority that asks for a token at a host is answered, if the token is known (RFC 8555
+	// section 8.3). Nothing stands before it: no redirect, no credentials, no list. Nil: no token is known.
+	Answer func(host, token string) (string, bool)
 	// Trusted are the networks of peers whose X-Forwarded-* fields are believed: load balancers in front. Empty: nobody's,
 	// but for those that [Server.SetClients] names.
 	Trusted []netip.Prefix
@@ -58,13 +66,22 @@ type Server struct {
 	// BodyTimeout is the gap allowed between two reads of a request's body, and between two writes of an answer that the
 	// client takes. Zero: 60 s.
 	BodyTimeout time.Duration
+	// MaxConnections bounds the connections that clients have open at a time, MaxConnectionsPerAddress those of one address,
+	// or of one /64 network of IPv6. One too many is reset. Zero: no limit.
+	MaxConnections           int
+	MaxConnectionsPerAddress int
 
-	table    atomic.Pointer[router.Table]
-	belief   atomic.Pointer[belief] // nil: that of the zero Clients, which nobody needed yet
-	refusals refusals
-	around   atomic.Pointer[http.Handler] // nil: dispatch alone
-	draining atomic.Bool
-	life     life
+	table       atomic.Pointer[router.Table]
+	passthrough atomic.Pointer[Passthrough] // nil: no host's connections are passed on
+	hellos      clienthello.Reader
+	belief      atomic.Pointer[belief] // nil: that of the zero Clients, which nobody needed yet
+	refusals    refusals               // for want of a PROXY header
+	crowd       crowd
+	crowded     refusals                     // of the crowd
+	floods      atomic.Uint64                // connections that were closed for one
+	around      atomic.Pointer[http.Handler] // nil: dispatch alone
+	draining    atomic.Bool
+	life        life
 }
 
 // SetTable puts another table in place. Requests that have their route keep it.
@@ -168,7 +185,9 @@ func (d *door) open(w http.ResponseWriter, r *http.Request) (*visit, *http.Reque
 	e.Method = r.Method
 	e.Scheme, e.Port = d.reached(r)
 	e.multiplexed = r.ProtoMajor > 1
+	e.secure = r.TLS != nil
 	r = With(r, e)
+	e.server = s
 	v.response = response{ResponseWriter: w, exchange: e, server: s, body: &v.body}
 	v.watchBody(s, w, r)
 	s.life.requests.Add(1)
@@ -192,11 +211,25 @@ func (s *Server) answer(v *visit, r *http.Request) {
 		Fail(w, r, status, reason)
 		return
 	}
+	if r.TLS != nil && !s.admits(r, e.Host) {
+		if !e.multiplexed {
+			w.Header().Set("Connection", "close")
+		}
+		Fail(w, r, http.StatusMisdirectedRequest, Misdirected)
+		return
+	}
 	r.Host = v.host
+	if p := s.passthrough.Load(); p != nil && r.TLS != nil && p.passage(e.Host) != nil {
+		Fail(w, r, http.StatusMisdirectedRequest, Misdirected) // its TLS is not ours to end, whatever name the handshake had
+		return
+	}
 	v.identifyTarget(r.Header)
 	if e.Target == "*" { // OPTIONS about the server as a whole (RFC 9110 section 9.3.7)
 		w.Header().Set("Content-Length", "0")
 		w.WriteHeader(http.StatusOK)
+		return
+	}
+	if s.answerAuthority(w, r) {
 		return
 	}
 	table := s.table.Load()

@@ -31,6 +31,9 @@ const (
 	Preflight       Reason = "preflight"        // 204: a CORS preflight
 	Blocked         Reason = "blocked"          // 403: block-cidrs, block-user-agents, block-referers
 	AddressDenied   Reason = "address_denied"   // 403: an allow or deny list
+	NoClientCert    Reason = "no_client_cert"   // 400: the host asks for a client certificate, and there was none
+	BadClientCert   Reason = "bad_client_cert"  // 400: the client's certificate is refused
+	ClientCertOnly  Reason = "client_cert_only" // 403: another common name is wanted; or nobody can be let in, because what is to verify clients is wrong
 	Unauthenticated Reason = "unauthenticated"  // 401, or the redirect to the sign-in page
 	AuthForbidden   Reason = "auth_forbidden"   // 403: the external authentication said so
 	AuthFailed      Reason = "auth_failed"      // 500: the external authentication gave no answer that counts

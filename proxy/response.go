@@ -11,6 +11,8 @@ import (
 // log and the metrics and never sent: see [Fail].
 const StatusClientClosed = 499
 
+const strictTransport = "Strict-Transport-Security"
+
 // A response counts what is written to the client, and gives up on one that takes nothing for too long.
 type response struct {
 	http.ResponseWriter
@@ -30,11 +32,21 @@ func (w *response) WriteHeader(status int) {
 	if status >= 200 && !w.wrote {
 		w.wrote = true
 		w.exchange.Status = status
+		var strict []string
+		if w.exchange.secure {
+			strict = w.server.believed().strict
+		}
+		if strict != nil {
+			delete(w.Header(), strictTransport)
+		}
 		if hook := w.exchange.Everywhere; hook != nil {
 			hook.SetHeader(w.exchange, w.Header())
 		}
 		for i := len(w.exchange.hooks) - 1; i >= 0; i-- {
 			w.exchange.hooks[i].SetHeader(w.exchange, w.Header())
+		}
+		if strict != nil && w.Header()[strictTransport] == nil { // what the operator has set by a hook stands
+			w.Header()[strictTransport] = strict
 		}
 		if w.exchange.Cookie != "" {
 			w.Header().Add("Set-Cookie", w.exchange.Cookie)
@@ -127,6 +139,7 @@ func (w *response) settle() {
 func (w *response) leave() {
 	if w.hijacked {
 		w.server.life.leave(w.tunnel)
+		w.server.gone(w.tunnel)
 		return
 	}
 	w.server.life.requests.Add(-1)

@@ -27,12 +27,39 @@ func (s *Server) newSecure(d *door, addr net.Addr) *secure {
 	return &secure{
 		front: s, one: s.newHTTP1(d), two: s.newHTTP2(d), queue: newQueue(addr),
 		config: &tls.Config{
-			MinVersion:     tls.VersionTLS12,
-			CipherSuites:   suites,
-			NextProtos:     []string{"h2", "http/1.1"},
-			GetCertificate: s.GetCertificate,
+			MinVersion: tls.VersionTLS12,
+			GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+				config, met, err := s.Handshake(hello)
+				hello.Conn.(*greeting).met = met
+				return config, err
+			},
 		},
 	}
+}
+
+// Protocols are those that a connection over TLS may speak, for [tls.Config].NextProtos.
+func Protocols() []string { return []string{"h2", "http/1.1"} }
+
+// A greeting is a connection on which hands are shaken, or were.
+type greeting struct {
+	net.Conn
+	met any // what the handshake has met: see [Server].Admits
+}
+
+// NetConn is the connection beneath.
+func (g *greeting) NetConn() net.Conn { return g.Conn }
+
+// admits asks whether a request may be for a host, by what the handshake of its connection has met.
+func (s *Server) admits(r *http.Request, host string) bool {
+	if s.Admits == nil {
+		return true
+	}
+	c, ok := r.Context().Value(http1.NetConnKey{}).(*tls.Conn)
+	if !ok {
+		return false
+	}
+	g, ok := c.NetConn().(*greeting)
+	return ok && s.Admits(g.met, host)
 }
 
 func (s *secure) serve(l net.Listener) error {
@@ -44,22 +71,39 @@ func (s *secure) serve(l net.Listener) error {
 }
 
 // shake makes the handshake and hands the connection on.
-func (s *secure) shake(plain net.Conn) {
+func (s *secure) shake(accepted net.Conn) {
 	defer s.front.life.open.Add(-1)
+	plain := accepted
 	plain.RemoteAddr() // which reads a PROXY header, in its own time
-	c := tls.Server(plain, s.config)
 	plain.SetDeadline(time.Now().Add(headTimeout))
+	if p := s.front.passthrough.Load(); p != nil {
+		if plain = s.front.divert(p, plain); plain == nil {
+			s.front.gone(accepted)
+			return
+		}
+	}
+	c := tls.Server(&greeting{Conn: plain}, s.config)
 	if err := c.Handshake(); err != nil {
 		s.refuse(plain, err)
+		s.front.gone(accepted)
 		return
 	}
 	plain.SetDeadline(time.Time{})
-	if c.ConnectionState().NegotiatedProtocol != "h2" {
+	switch c.ConnectionState().NegotiatedProtocol {
+	case "h2":
+		if !s.queue.put(s.front.watch(c)) {
+			s.front.gone(accepted)
+		}
+	case authorityProtocol:
+		c.Close()
+		s.front.gone(accepted)
+	default:
 		s.one.Go(c)
-		return
 	}
-	s.queue.put(c)
 }
+
+// authorityProtocol is agreed on where the handshake was all there is to say (RFC 8737).
+const authorityProtocol = "acme-tls/1"
 
 // refuse ends a connection whose handshake has failed. A client that speaks HTTP in the clear is told.
 func (s *secure) refuse(plain net.Conn, err error) {
@@ -103,11 +147,14 @@ func newQueue(addr net.Addr) *queue {
 	return &queue{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-func (q *queue) put(c net.Conn) {
+// put waits until the connection is taken; or closes it, if none is any more.
+func (q *queue) put(c net.Conn) (taken bool) {
 	select {
 	case q.conns <- c:
+		return true
 	case <-q.closed:
 		c.Close()
+		return false
 	}
 }
 

@@ -117,13 +117,17 @@ func (l *life) setPatience(p http1.Patience) {
 // stop is called when a server takes no more connections from its listener.
 func (l *life) stop() { l.open.Add(-1) }
 
-// count is told of every connection that begins or ends ([http.Server.ConnState]).
-func (l *life) count(_ net.Conn, state http.ConnState) {
+// count is told of every connection that begins or ends ([http.Server.ConnState]). One that becomes a tunnel is gone when
+// the tunnel has ended.
+func (s *Server) count(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
-		l.open.Add(1)
+		s.life.open.Add(1)
 	case http.StateHijacked, http.StateClosed: // one of them, once
-		l.open.Add(-1)
+		s.life.open.Add(-1)
+		if state == http.StateClosed {
+			s.gone(c)
+		}
 	}
 }
 

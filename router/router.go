@@ -181,6 +181,13 @@ func (t *Table) Lookup(host, path string) *Route {
 	return p.lookup(path)
 }
 
+// Has reports whether a host, as for Lookup, is one that the table names: itself, by a wildcard or by an expression. Routes
+// that take any host name none.
+func (t *Table) Has(host string) bool {
+	p := t.host(host)
+	return p != nil && p != t.any
+}
+
 func (t *Table) host(name string) *paths {
 	if t == nil {
 		return nil

@@ -287,3 +287,19 @@ func TestStringIsOneLineARouteWhateverThePath(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+func TestATableHasTheHostsItNames(t *testing.T) {
+	route := func(host string) Route { return Route{Match: Match{Host: host, Path: "/"}} }
+	table := New([]Route{route("a.test"), route("*.apps.test"), route("~^r[0-9]+\\.test$"), route("")}, []Host{{Name: "bare.test"}})
+	for host, want := range map[string]bool{
+		"a.test": true, "x.apps.test": true, "r7.test": true, "bare.test": true,
+		"b.test": false, "apps.test": false, "x.y.apps.test": false, "rx.test": false, "": false,
+	} {
+		if got := table.Has(host); got != want {
+			t.Errorf("Has(%q) = %v, want %v", host, got, want)
+		}
+	}
+	if (*Table)(nil).Has("a.test") || New(nil, nil).Has("a.test") {
+		t.Error("an empty table has a host")
+	}
+}

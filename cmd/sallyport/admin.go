@@ -9,6 +9,7 @@ import (
 	"sallyport/controller"
 	"sallyport/proxy/admin"
 	"sallyport/proxy/feature"
+	"sallyport/proxy/stream"
 	"sallyport/proxy/upstream"
 )
 
@@ -25,6 +26,16 @@ func newMetrics(w world, class string, pools *upstream.Pools) *admin.Metrics {
 	})
 	metrics.CountMirrored(feature.Mirrored)
 	return metrics
+}
+
+// streamCounts are the numbers of the ports of TCP and UDP, as metrics have them.
+func streamCounts(s *stream.Server) admin.StreamCounts {
+	c := s.Counts()
+	return admin.StreamCounts{
+		TCP:     admin.StreamCount{Connections: c.Connections, Open: c.OpenConnections, Sent: c.Sent, Received: c.Received},
+		UDP:     admin.StreamCount{Connections: c.Flows, Open: c.OpenFlows, Sent: c.FlowsSent, Received: c.FlowsReceived},
+		Refused: c.Refused,
+	}
 }
 
 // newAdmin is the admin port of a server.
@@ -72,9 +83,15 @@ func counted(result controller.Result, problems []controller.Problem) admin.Buil
 	for _, p := range problems {
 		b.Problems[admin.ProblemKind{Severity: p.Severity.String(), Reason: p.Reason}]++
 	}
-	for host, certificate := range result.Certificates.ByHost {
-		if certificate != nil && certificate.Leaf != nil {
-			b.Expiry[admin.CertificateKind{Host: host}] = certificate.Leaf.NotAfter
+	for host, secure := range result.Certificates.ByHost {
+		if secure == nil {
+			continue
+		}
+		for _, pair := range secure.Pairs { // of several it is the one that ends first which somebody has to renew
+			kind := admin.CertificateKind{Host: host}
+			if known, ok := b.Expiry[kind]; !ok || pair.Leaf.NotAfter.Before(known) {
+				b.Expiry[kind] = pair.Leaf.NotAfter
+			}
 		}
 	}
 	return b

@@ -33,6 +33,7 @@ func readManifests(c config.Config, folders []string) (*built, error) {
 	if err != nil {
 		return nil, err
 	}
+	options.ACMENamespace = folderOrders // whoever serves them may order certificates
 	b.result = controller.NewBuilder(options).Build(folder.Snapshot())
 	b.problems = folder.Report(b.result.Problems)
 	b.idle = idleMappings(c.Map, folder.Snapshot(), b.pools)

@@ -28,7 +28,7 @@ func (s clusterSource) Run(ctx context.Context, changed func(state)) error {
 func (s clusterSource) Nudge() { s.source.Nudge() }
 
 // openCluster prepares to read a cluster, which is not asked for anything yet.
-func openCluster(c config.Config, log *slog.Logger) (source, error) {
+func openCluster(w world, c config.Config, log *slog.Logger) (source, error) {
 	selector, err := labels.Parse(c.WatchNamespaceSelector)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--watch-namespace-selector: %q is not a label selector: %w", c.WatchNamespaceSelector, err)}
@@ -45,6 +45,7 @@ func openCluster(c config.Config, log *slog.Logger) (source, error) {
 		Secrets:           secrets,
 		ConfigMap:         controller.Key(c.ConfigMap),
 		ConfigMaps:        keysGiven(controller.Key(c.TCPServices), controller.Key(c.UDPServices)),
+		Ordered:           ordersNamespace(w, c),
 		Hints:             c.EnableTopologyAwareRouting,
 		Node:              nodeToRead(c),
 		Log:               log,

@@ -17,6 +17,13 @@ func TestConversationsInside(t *testing.T) {
 	}
 }
 
+// TestCorpusOfStreamsInside holds the front's corpus of HTTP/2 likewise.
+func TestCorpusOfStreamsInside(t *testing.T) {
+	e2e.HoldStreams(t, "../../proxy/testdata/http2.tsv", func(t testing.TB, folder string, args ...string) *e2e.Process {
+		return e2e.StartInside(t, inside, folder, args...)
+	})
+}
+
 func inside(ctx context.Context, out io.Writer, args []string) error {
 	root := newRoot(world{out, out, os.LookupEnv, nil})
 	root.SetArgs(append(args, "--drain-delay=0s", "--shutdown-grace-period=1s"))

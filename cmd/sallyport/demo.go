@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -54,11 +53,13 @@ func demo(command *cobra.Command, w world, c config.Config, folder string) error
 		return err
 	}
 	defer remove()
-	if err := writeDemo(folder, pods.all); err != nil {
+	ca := openLocalCA(w, c, log)
+	caPath, err := writeDemo(folder, pods.all, ca)
+	if err != nil {
 		return err
 	}
 	c.Manifests = []string{folder}
-	source, err := openSource(c, log)
+	source, err := openSource(w, c, log)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,8 @@ func demo(command *cobra.Command, w world, c config.Config, folder string) error
 	if err != nil {
 		return err
 	}
-	s.ready = func(rows []routeRow) { introduce(w.out, folder, listeners, rows) }
+	s.useLocalCA(ca)
+	s.ready = func(rows []routeRow) { introduce(w.out, folder, caPath, listeners, rows) }
 	ctx, stop := untilSignal(command.Context(), w)
 	defer stop()
 	return s.serve(ctx, source)
@@ -91,7 +93,7 @@ func demoFolder(name string) (folder string, remove func(), err error) {
 type trial struct{ command, shows string }
 
 // trials are command lines that work as they stand.
-func trials(folder string, http, https, admin int) []trial {
+func trials(caPath string, http, https, admin int) []trial {
 	h, s, a := strconv.Itoa(http), strconv.Itoa(https), strconv.Itoa(admin)
 	return []trial{
 		{"curl http://myapp.localhost:" + h + "/", "one Service, three endpoints: ask again and the next one answers"},
@@ -99,8 +101,8 @@ func trials(folder string, http, https, admin int) []trial {
 		{"curl http://shop.localhost:" + h + "/", "and this one to web"},
 		{"curl http://blue.apps.localhost:" + h + "/", "a wildcard host: any name one label below apps.localhost"},
 		{"curl -i http://secure.localhost:" + h + "/", "a host with TLS sends plain HTTP to HTTPS: 308"},
-		{"curl --cacert " + quote(filepath.Join(folder, caFile)) + " https://secure.localhost:" + s + "/", "HTTPS, with the certificate of the Ingress's Secret"},
-		{"curl -k https://secure.localhost:" + s + "/", "the same without checking it"},
+		{"curl --cacert " + quote(caPath) + " https://secure.localhost:" + s + "/", "HTTPS, with a certificate of the local CA, which stays: a browser needs to import it once"},
+		{"curl -k https://shop.localhost:" + s + "/", "every host has one; this does not check it"},
 		{"curl -i http://nobody.localhost:" + h + "/", "a host that no Ingress names: 404, with the reason"},
 		{"curl http://localhost:" + a + "/routes", "the table that is being served"},
 		{"curl http://localhost:" + a + "/metrics", "what it has served so far"},
@@ -119,12 +121,12 @@ func quote(s string) string {
 }
 
 // introduce says what is served and what to try.
-func introduce(out io.Writer, folder string, l *listeners, rows []routeRow) {
+func introduce(out io.Writer, folder, caPath string, l *listeners, rows []routeRow) {
 	http, https := portOf(l.http), portOf(l.https)
 	fmt.Fprintf(out, "Sallyport serves the manifests in %s\non http://localhost:%d and https://localhost:%d:\n\n", folder, http, https)
 	printRoutes(out, rows, false, true)
 	fmt.Fprint(out, "\nTry:\n\n")
-	for _, t := range trials(folder, http, https, portOf(l.admin)) {
+	for _, t := range trials(caPath, http, https, portOf(l.admin)) {
 		fmt.Fprintf(out, "  # %s\n  %s\n\n", t.shows, t.command)
 	}
 	fmt.Fprint(out, "Edit the manifests and save: what changes is said here. Ctrl-C ends the demo.\n")

@@ -48,6 +48,7 @@ func startDemo(t *testing.T, args ...string) *running {
 	t.Helper()
 	d := new(running)
 	d.cmd = exec.Command(e2e.Tool("sallyport"), append([]string{"demo"}, args...)...)
+	d.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+t.TempDir())
 	d.cmd.Stdout, d.cmd.Stderr = &d.out, &d.err
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -112,7 +113,7 @@ func TestEveryCommandOfTheDemoShowsWhatItPromises(t *testing.T) {
 		{`blue\.apps\.localhost:30080/$`, []string{`(?m)^service    web$`, `(?m)^host       blue\.apps\.localhost:30080$`}},
 		{`-i http://secure\.localhost:30080/$`, []string{`^HTTP/1\.1 308 `, `(?mi)^location: https://secure\.localhost:30443/?\r$`}},
 		{`--cacert \S+ https://secure\.localhost:30443/$`, []string{`(?m)^service    myapp$`, `(?m)^header     X-Forwarded-Proto: https$`}},
-		{`-k https://secure\.localhost:30443/$`, []string{`(?m)^service    myapp$`}},
+		{`-k https://shop\.localhost:30443/$`, []string{`(?m)^service    web$`}},
 		{`-i http://nobody\.localhost:30080/$`, []string{`^HTTP/1\.1 404 `, `(?m)^reason: no_route$`}},
 		{`localhost:10254/routes$`, []string{`myapp\.localhost`, `\*\.apps\.localhost`}},
 		{`localhost:10254/metrics$`, []string{`(?m)^nginx_ingress_controller_requests\{.*ingress="myapp".*\} [1-9]`}},

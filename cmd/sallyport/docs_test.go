@@ -137,6 +137,7 @@ func TestDocumentationSaysWhatHappens(t *testing.T) {
 // A session is the shell of one page.
 type session struct {
 	folder  string
+	home    string // of the user who types
 	bin     string // folder with the binary and the settings of curl
 	path    string // PATH, with bin first
 	serving *exec.Cmd
@@ -144,7 +145,7 @@ type session struct {
 }
 
 func (p page) run(t *testing.T) {
-	s := &session{folder: t.TempDir()}
+	s := &session{folder: t.TempDir(), home: t.TempDir()}
 	bin := t.TempDir()
 	if err := os.Symlink(e2e.Tool("sallyport"), filepath.Join(bin, "sallyport")); err != nil {
 		t.Fatal(err)
@@ -219,7 +220,7 @@ func (s *session) serve(t *testing.T, d dialogue) {
 func (s *session) shell(ctx context.Context, command string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	cmd.Dir = s.folder
-	cmd.Env = append(os.Environ(), "PATH="+s.path, "CURL_HOME="+s.bin)
+	cmd.Env = append(os.Environ(), "PATH="+s.path, "CURL_HOME="+s.bin, "HOME="+s.home, "XDG_STATE_HOME=")
 	return cmd
 }
 

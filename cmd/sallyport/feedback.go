@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
@@ -18,7 +19,7 @@ const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // newFeedback is what writes to the cluster of a source. It is nil outside a pod, when nothing says to which namespace this
 // process belongs: a cluster that is looked at from a laptop is read, and nothing more.
-func newFeedback(w world, c config.Config, from clusterSource, metrics *admin.Metrics, log *slog.Logger) (*feedback.Writer, error) {
+func newFeedback(w world, c config.Config, from clusterSource, orders *orderer, metrics *admin.Metrics, tickets func([][32]byte), log *slog.Logger) (*feedback.Writer, error) {
 	pod, namespace := ownPod(w)
 	if namespace == "" {
 		if c.PublishService != (config.Name{}) || len(c.PublishStatusAddress) > 0 {
@@ -31,7 +32,12 @@ func newFeedback(w world, c config.Config, from clusterSource, metrics *admin.Me
 	if c.DisableLeaderElection {
 		lease = ""
 	}
+	var work func(context.Context)
+	if orders != nil {
+		work = orders.manager.Run
+	}
 	return feedback.New(feedback.Options{
+		Work:                  work,
 		Config:                from.source.Config(),
 		Identity:              identity(pod),
 		Pod:                   pod,
@@ -44,6 +50,7 @@ func newFeedback(w world, c config.Config, from clusterSource, metrics *admin.Me
 		NoStatus:              !c.UpdateStatus,
 		KeepStatus:            !c.UpdateStatusOnShutdown,
 		NoServed:              c.DisableSyncEvents,
+		Tickets:               tickets,
 		Leading:               metrics.Lead(c.ElectionID),
 		Log:                   log,
 	})

@@ -42,7 +42,7 @@ func builderOptions(c config.Config, httpsPort int, pools *upstream.Pools) (cont
 		Zone:                   c.Zone,
 		Map:                    mapped,
 		Pools:                  pools,
-		Settings: feature.Settings{HTTPSPort: httpsPort, Upstream: upstream.Options{
+		Settings: feature.Settings{HTTPSPort: httpsPort, Passthrough: c.EnableSSLPassthrough, Upstream: upstream.Options{
 			ConnectTimeout: c.ProxyConnectTimeout,
 			SendTimeout:    c.ProxySendTimeout,
 			ReadTimeout:    c.ProxyReadTimeout,

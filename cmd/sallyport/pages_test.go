@@ -47,6 +47,7 @@ func flagGroups() []struct {
 		group("Where to listen", c.AddListeners),
 		group("Which Ingresses are served", c.AddClasses),
 		group("Which Services, and which of their endpoints", c.AddServices, c.AddNearness),
+		group("Certificates from an authority", c.AddACME),
 		group("What is written to a cluster", c.AddReports),
 		group("How the process behaves", c.AddProcess),
 	}
@@ -201,6 +202,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	// A demo with a problem in it has a value for every metric.
 	d := startDemo(t, "--access-log=text")
 	e2e.WriteFile(t, filepath.Join(d.folder(t), "5-broken.yaml"), broken)
+	e2e.WriteFile(t, filepath.Join(d.folder(t), "6-secret.yaml"), ownCertificate(t, "own.localhost"))
 	shell(t, "curl -sk https://secure.localhost:30443/")
 	served := make(map[string]bool)
 	e2e.Eventually(t, "the problem is counted", func() error {

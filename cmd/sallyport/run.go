@@ -35,6 +35,7 @@ func addRunFlags(flags *pflag.FlagSet, c *config.Config) {
 	c.AddClasses(flags)
 	c.AddServices(flags)
 	c.AddNearness(flags)
+	c.AddACME(flags)
 	c.AddReports(flags)
 	c.AddProcess(flags)
 }
@@ -56,7 +57,7 @@ func run(command *cobra.Command, w world, c config.Config) error {
 	if c.NodeName == "" {
 		c.NodeName, _ = w.lookup("NODE_NAME")
 	}
-	source, err := openSource(c, log)
+	source, err := openSource(w, c, log)
 	if err != nil {
 		return err
 	}
@@ -64,8 +65,18 @@ func run(command *cobra.Command, w world, c config.Config) error {
 	if err != nil {
 		return err
 	}
+	if len(c.Manifests) > 0 {
+		s.useLocalCA(openLocalCA(w, c, log))
+	}
+	orders, err := newOrderer(w, c, source, s.metrics, log)
+	if err != nil {
+		return err
+	}
+	if orders != nil {
+		s.order(orders)
+	}
 	if from, ok := source.(clusterSource); ok {
-		if s.feedback, err = newFeedback(w, c, from, s.metrics, log); err != nil {
+		if s.feedback, err = newFeedback(w, c, from, orders, s.metrics, s.shareTickets, log); err != nil {
 			return err
 		}
 	}

@@ -2,10 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"sallyport/certs"
@@ -35,6 +41,7 @@ type server struct {
 	access  *proxy.AccessLog // nil: none
 	metrics *admin.Metrics
 	admin   *admin.Server
+	orders  *orderer // nil: no certificates are ordered
 	// feedback tells the cluster what became of its objects; nil: there is none, or it is only read.
 	feedback *feedback.Writer
 
@@ -42,7 +49,12 @@ type server struct {
 	serving  atomic.Bool   // the listeners of front are served
 	draining atomic.Bool
 
-	reporter reporter // used by apply alone
+	reporter reporter                           // used by apply alone
+	again    *time.Timer                        // has apply be called when certificates begin or end; nil before the first
+	nudge    func()                             // has apply be called again; from serve on
+	passed   map[string]*stream.Service         // likewise
+	passages map[stream.Service]*stream.Passage // likewise
+	stapling bool                               // what authorities say was asked for, the last time
 }
 
 // newServer joins the parts. Nothing runs yet.
@@ -55,22 +67,55 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 	}
 	options.APIServers = apiServers(w)
 	options.OwnPorts = l.ports()
+	options.ACMENamespace = ordersNamespace(w, c)
 	options.Retain, options.Release = s.metrics.Retain, s.metrics.Release
 	s.builder = controller.NewBuilder(options)
 	if c.AccessLog != "off" {
 		s.access = proxy.NewAccessLog(w.out, c.AccessLog)
 		s.metrics.CountLines(s.access)
 	}
+	s.certs.Stapler = &certs.Stapler{Client: stapleClient(), Log: log}
+	s.certs.Base = &tls.Config{NextProtos: proxy.Protocols()}
 	s.front = &proxy.Server{
-		Log:            log,
-		AccessLog:      s.access,
-		GetCertificate: s.certs.GetCertificate,
-		Trusted:        c.TrustedProxies,
-		Observer:       s.metrics.Unrouted(),
+		Log:       log,
+		AccessLog: s.access,
+		Handshake: s.handshake,
+		Admits:    s.admits,
+		Trusted:   c.TrustedProxies,
+		Observer:  s.metrics.Unrouted(),
+
+		MaxConnections:           c.MaxConnections,
+		MaxConnectionsPerAddress: c.MaxConnectionsPerAddress,
 	}
+	s.metrics.CountFloods(s.front)
+	s.metrics.CountConnections(s.front)
 	s.streams = &stream.Server{Address: c.BindAddress, Log: log}
+	s.metrics.CountPassthrough(s.countPassthrough)
+	s.metrics.CountStreams(func() admin.StreamCounts { return streamCounts(s.streams) })
 	s.admin = newAdmin(s)
 	return s, nil
+}
+
+// order has certificates ordered. Call it before serve.
+func (s *server) order(o *orderer) {
+	s.orders = o
+	s.front.Answer, s.admin.Remark = o.manager.Answer, o.remark
+}
+
+// handshake and admits are what the certificates say, for the front, which knows nothing of them. A connection that only
+// shows a certificate authority that a host is here has met nothing.
+func (s *server) handshake(hello *tls.ClientHelloInfo) (config *tls.Config, met any, err error) {
+	if s.orders != nil {
+		if config := s.orders.manager.Handshake(hello); config != nil {
+			return config, nil, nil
+		}
+	}
+	return s.certs.Handshake(hello)
+}
+
+func (s *server) admits(met any, host string) bool {
+	h, ok := met.(*certs.Host)
+	return ok && s.certs.Admits(h, host)
 }
 
 // patience is how long connections wait in the listeners' queues for the first table. A folder has one before the
@@ -81,6 +126,7 @@ const patience = time.Second
 func (s *server) serve(ctx context.Context, from source) error {
 	s.names = names.New(names.Options{File: s.config.ResolvConf, Changed: from.Nudge, Log: s.log})
 	defer s.names.Close()
+	s.nudge = from.Nudge
 	// The source goes on while requests are finished: endpoints may leave just then.
 	sourceCtx, stopSource := context.WithCancel(context.WithoutCancel(ctx))
 	failed := make(chan error, 4)
@@ -93,6 +139,7 @@ func (s *server) serve(ctx context.Context, from source) error {
 		})
 	}
 	start("admin port", func() error { return s.admin.Serve(s.listeners.admin) })
+	start("OCSP", func() error { s.certs.Stapler.Run(sourceCtx); return nil })
 	start("read objects", func() error { return from.Run(sourceCtx, s.apply) })
 	select {
 	// The first table is there; it takes too long; the process is to end, or something failed, which is seen below.
@@ -112,7 +159,14 @@ func (s *server) serve(ctx context.Context, from source) error {
 		defer close(told)
 		if s.feedback != nil {
 			s.feedback.Run(staying)
+			return
 		}
+		var orders sync.WaitGroup
+		if s.orders != nil {
+			orders.Go(func() { s.orders.manager.Run(staying) })
+		}
+		s.rotateTickets(staying)
+		orders.Wait()
 	}()
 
 	var err error
@@ -131,6 +185,59 @@ func (s *server) serve(ctx context.Context, from source) error {
 		s.access.Close()
 	}
 	return err
+}
+
+// shareTickets has sessions be resumed with keys that all replicas have.
+func (s *server) shareTickets(keys [][32]byte) {
+	given := make([]certs.TicketKey, len(keys))
+	for i, key := range keys {
+		given[i] = key
+	}
+	if err := s.certs.SetTicketKeys(given); err != nil {
+		s.log.Error("session tickets keep the keys they had", "err", err)
+	}
+}
+
+// ticketLife is how long a key makes tickets where a process has its own; as many open them as replicas share otherwise.
+const ticketLife = 12 * time.Hour
+
+// rotateTickets changes the keys of this process's own.
+func (s *server) rotateTickets(ctx context.Context) {
+	var keys []certs.TicketKey
+	for {
+		key, err := certs.NewTicketKey()
+		if err == nil {
+			keys = append([]certs.TicketKey{key}, keys[:min(len(keys), 2)]...)
+			err = s.certs.SetTicketKeys(keys)
+		}
+		if err != nil {
+			s.log.Error("session tickets keep the keys they had", "err", err)
+		}
+		select {
+		case <-time.After(ticketLife):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stapleClient asks OCSP servers. Certificates say where those are, and certificates are anybody's: nothing on this machine or
+// beside it is asked.
+func stapleClient() *http.Client {
+	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		if a := to.Addr().Unmap(); a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
+			return fmt.Errorf("%s is no address of an authority", a)
+		}
+		return nil
+	}}
+	return &http.Client{
+		Transport:     &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: 5 * time.Second, MaxResponseHeaderBytes: 64 << 10, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // announce tells whoever asked that requests are served by a table.
@@ -170,16 +277,33 @@ func (s *server) drain(told <-chan struct{}) {
 // apply builds the table of a state and puts it in place.
 func (s *server) apply(now state) {
 	s.names.Bring(now.snapshot)
+	if s.orders != nil {
+		s.orders.bring(now.snapshot)
+	}
 	result := s.builder.Build(now.snapshot)
 	s.names.Follow(s.builder.Names())
 	s.certs.Set(result.Certificates)
+	switch { // only where something may be another: there are thousands
+	case !result.Staple && s.stapling:
+		s.certs.Stapler.Want(certs.Certificates{})
+	case result.Staple && !(s.stapling && result.OnlyEndpoints):
+		s.certs.Stapler.Want(result.Certificates)
+	}
+	s.stapling = result.Staple
 	s.front.SetClients(result.Clients)
 	s.front.SetAround(result.Around)
 	s.streams.Set(result.Streams, trustOf(s.config, result.Clients))
+	s.setPassthrough(result)
 	if result.TableChanged {
 		s.front.SetTable(result.Table)
 	}
+	s.wakeAt(result.Again)
 	problems := result.Problems
+	if s.orders != nil {
+		ordered, changed := s.orders.review(result, s.builder.Orders)
+		problems = append(slices.Clip(problems), ordered...)
+		result.OnlyEndpoints = result.OnlyEndpoints && !changed
+	}
 	if now.report != nil {
 		problems = now.report(problems)
 	}
@@ -197,6 +321,19 @@ func (s *server) apply(now state) {
 		if s.names.Settled() { // which it nudges the source for
 			close(s.built)
 		}
+	}
+}
+
+// longestSleep is how long a timer runs at most: the clock may be set meanwhile, of which timers know nothing.
+const longestSleep = time.Hour
+
+// wakeAt has apply be called at a time, or an hour from now if that is earlier; zero: never.
+func (s *server) wakeAt(t time.Time) {
+	if s.again != nil {
+		s.again.Stop()
+	}
+	if !t.IsZero() && s.nudge != nil {
+		s.again = time.AfterFunc(min(time.Until(t), longestSleep), s.nudge)
 	}
 }
 

@@ -49,7 +49,7 @@ func (s folderSource) state() state {
 }
 
 // openSource opens the source that the configuration names. A folder is read, a cluster is not asked yet.
-func openSource(c config.Config, log *slog.Logger) (source, error) {
+func openSource(w world, c config.Config, log *slog.Logger) (source, error) {
 	if len(c.Manifests) > 0 {
 		folder, err := openFolder(c.Manifests)
 		if err != nil {
@@ -58,7 +58,7 @@ func openSource(c config.Config, log *slog.Logger) (source, error) {
 		logOthers(log, folder.Others())
 		return folderSource{folder}, nil
 	}
-	return openCluster(c, log)
+	return openCluster(w, c, log)
 }
 
 // logOthers says in one line what a folder holds beside what is served.

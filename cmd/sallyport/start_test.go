@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -49,6 +50,7 @@ func timeToFirstAnswer(t *testing.T, folder string, args ...string) time.Duratio
 	t.Helper()
 	const address = "127.0.0.1:30081"
 	cmd := exec.Command(e2e.Tool("sallyport"), append([]string{"run", "--manifests=" + folder, "--bind-address=127.0.0.1", "--http-port=30081", "--https-port=0", "--admin-port=0", "--access-log=off"}, args...)...)
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+t.TempDir())
 	var said transcript
 	cmd.Stdout, cmd.Stderr = &said, &said
 	start := time.Now()

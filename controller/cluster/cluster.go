@@ -26,7 +26,7 @@
 //
 // # What it does not do
 //
-// It writes nothing: status, Events and leases are the business of controller/feedback. It decides nothing about an object but whether its
+// It writes nothing: status, Events and leases are the business of controller/feedback, certificates that of controller/keeper. It decides nothing about an object but whether its
 // namespace is watched.
 package cluster
 
@@ -51,6 +51,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"sallyport/certs/acme"
 	"sallyport/controller"
 )
 
@@ -72,6 +73,9 @@ type Options struct {
 	ConfigMap controller.Key
 	// ConfigMaps are held whatever their namespaces: those with the Services of further ports.
 	ConfigMaps []controller.Key
+	// Ordered is the namespace of the certificates that are ordered (controller/keeper), which are held whatever the others.
+	// Empty: none are.
+	Ordered string
 	// Hints are held of EndpointSlices: which nodes and zones an endpoint is for.
 	Hints bool
 	// Node is the node that this process runs on, whose zone is read. Empty: nobody wants to know.
@@ -148,6 +152,9 @@ func New(o Options) (*Source, error) {
 func (o *Options) always() (refs []controller.Ref, config controller.Ref) {
 	for _, key := range o.Secrets {
 		refs = append(refs, secretRef(key.Namespace, key.Name))
+	}
+	if o.Ordered != "" {
+		refs = append(refs, secretRef(o.Ordered, acme.OrdersName()))
 	}
 	for _, key := range o.ConfigMaps {
 		refs = append(refs, controller.Ref{Kind: "ConfigMap", Namespace: key.Namespace, Name: key.Name})

@@ -67,6 +67,7 @@ func (s *Source) newCacheOptions(o Options) cache.Options {
 			options.DefaultNamespaces[namespace] = cache.Config{}
 		}
 		addService(&options, o.Service)
+		addOrdered(&options, o.Ordered)
 	}
 	return options
 }
@@ -82,6 +83,20 @@ func addService(options *cache.Options, service controller.Key) {
 	slices[service.Namespace] = cache.Config{LabelSelector: labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service.Name})}
 	options.ByObject[new(corev1.Service)] = cache.ByObject{Namespaces: services}
 	options.ByObject[new(discoveryv1.EndpointSlice)] = cache.ByObject{Namespaces: slices}
+}
+
+// addOrdered adds the certificates that were ordered to what is held, unless all of their namespace is.
+func addOrdered(options *cache.Options, namespace string) {
+	if _, all := options.DefaultNamespaces[namespace]; all || namespace == "" {
+		return
+	}
+	for kind, how := range options.ByObject {
+		if _, are := kind.(*corev1.Secret); are {
+			how.Namespaces = maps.Clone(options.DefaultNamespaces)
+			how.Namespaces[namespace] = cache.Config{LabelSelector: labels.SelectorFromSet(controller.OrderedLabels)}
+			options.ByObject[kind] = how
+		}
+	}
 }
 
 // newMapper knows the kinds that are watched. The usual one asks the API server, and would make a process that starts while

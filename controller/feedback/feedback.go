@@ -1,5 +1,5 @@
 // Package feedback tells a cluster what became of its objects: the addresses under which an Ingress is served, in its status,
-// and the mistakes in objects, as Events. It is the only code that writes to a cluster.
+// and the mistakes in objects, as Events. It and controller/keeper are the only code that writes to a cluster.
 //
 //	writer, err := feedback.New(feedback.Options{Config: source.Config(), Namespace: "sallyport", Service: key})
 //	go writer.Run(ctx)                                      // leads, when its turn comes, and writes
@@ -24,6 +24,11 @@
 // problem that comes back, or that outlives a change of its object, is another sighting in the series of its Event. The name
 // of an Event is made of what it says, so that a replica that starts to lead repeats nothing. See book.go for what is told
 // first, and events.go.
+//
+// # Session tickets
+//
+// The keys with which sessions of TLS are resumed are in a Secret that the leader writes and every replica reads: see
+// tickets.go.
 //
 // # What it does not do
 //
@@ -82,6 +87,11 @@ type Options struct {
 	// NoServed writes no Event when an Ingress is first served. Problems are told in any case.
 	NoServed bool
 
+	// Tickets gets the keys of session tickets that all replicas share, again and again: the first makes tickets, all open
+	// them. Nil: there are none.
+	Tickets func([][32]byte)
+	// Work is done as long as this replica leads, beside what is written; it returns when its context ends. Nil: there is none.
+	Work func(context.Context)
 	// Leading is told when this replica starts and stops to lead. Nil: nobody asked.
 	Leading func(bool)
 	// Log gets what cannot be written, and why. Nil: slog.Default().
@@ -185,9 +195,20 @@ func wake(c chan struct{}) {
 // Run takes part in the election and writes for as long as this replica leads. It returns when ctx has ended, nothing is
 // being written any more and the Lease is free for others.
 func (w *Writer) Run(ctx context.Context) {
+	var following sync.WaitGroup
+	if w.options.Tickets != nil {
+		following.Go(func() { w.followTickets(ctx) })
+	}
+	defer following.Wait()
 	w.lead(ctx, func(ctx context.Context) {
 		var writers sync.WaitGroup
+		if w.options.Tickets != nil {
+			writers.Go(func() { w.rotateTickets(ctx) })
+		}
 		writers.Go(func() { w.writeEvents(ctx) })
+		if w.options.Work != nil {
+			writers.Go(func() { w.options.Work(ctx) })
+		}
 		if !w.options.NoStatus {
 			writers.Go(func() { w.writeStatus(ctx) })
 		}

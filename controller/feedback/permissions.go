@@ -13,6 +13,7 @@ func Permissions() (everywhere, own []controller.Permission) {
 	}
 	own = []controller.Permission{
 		{Group: "coordination.k8s.io", Resource: "leases", Verbs: []string{"create", "get", "update"}, Why: "which replica writes"},
+		{Group: "", Resource: "secrets", Verbs: []string{"create", "get", "update"}, Why: "keys of session tickets"},
 	}
 	return everywhere, own
 }

@@ -8,10 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"sallyport/e2e/acme"
 	"sallyport/e2e/cluster"
 )
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
+func TestMain(m *testing.M) {
+	acme.Prepare()
+	os.Exit(cluster.Main(m))
+}
 
 // app is a Deployment of so many Pods and the Service in front of it, port 80 to the container's port 8080.
 func app(name string, replicas int) string {

@@ -115,7 +115,7 @@ func checkWrites(t *testing.T, r roles) {
 		}
 	}
 	slices.Sort(writes)
-	want := []string{"create events", "create leases", "patch events", "patch ingresses/status", "update leases sallyport-leader"}
+	want := []string{"create events", "create leases", "create secrets", "patch events", "patch ingresses/status", "update leases sallyport-leader", "update secrets sallyport-session-tickets"}
 	if !slices.Equal(writes, want) {
 		t.Errorf("the roles allow to %q, want %q", writes, want)
 	}

@@ -30,6 +30,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -49,7 +50,9 @@ type Server struct {
 	Health []Check // of /healthz
 	Ready  []Check // of /readyz
 
-	Table   func() *router.Table
+	Table func() *router.Table
+	// Remark says what is wrong with a host; empty: nothing. Nil: nobody knows.
+	Remark  func(host string) string
 	Metrics *Metrics
 	// Others are gathered with Metrics: registries of libraries.
 	Others    []prometheus.Gatherer
@@ -113,6 +116,7 @@ type routeRow struct {
 	Service   string      `json:"service,omitempty"`
 	Port      string      `json:"port,omitempty"`
 	Canaries  []canaryRow `json:"canaries,omitempty"`
+	Remark    string      `json:"remark,omitempty"` // what is wrong with the host
 }
 
 // A canaryRow is an Ingress that takes some of the requests of a route.
@@ -132,11 +136,18 @@ func (s *Server) routes(w http.ResponseWriter, r *http.Request) {
 	if !proxy.WantsJSON(r) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		io.WriteString(w, table.String())
+		last := ""
+		for route := range table.All() {
+			if remark := s.remark(route.Host); remark != "" && route.Host != last {
+				fmt.Fprintf(w, "# %s: %s\n", route.Host, remark)
+			}
+			last = route.Host
+		}
 		return
 	}
 	rows := []routeRow{}
 	for route := range table.All() {
-		row := routeRow{Host: route.Host, Type: route.Type.String(), Path: route.Path, Source: route.Source}
+		row := routeRow{Host: route.Host, Type: route.Type.String(), Path: route.Path, Source: route.Source, Remark: s.remark(route.Host)}
 		if info := proxy.InfoOf(route.Handler); info != nil {
 			row.Namespace, row.Ingress, row.Service, row.Port = info.Namespace, info.Ingress, info.Service, info.Port
 			row.RegexBy = info.RegexBy
@@ -150,4 +161,11 @@ func (s *Server) routes(w http.ResponseWriter, r *http.Request) {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	encoder.Encode(rows)
+}
+
+func (s *Server) remark(host string) string {
+	if s.Remark == nil {
+		return ""
+	}
+	return s.Remark(host)
 }

@@ -105,7 +105,7 @@ func TestRoutesPageIsTheTable(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &rows); err != nil || len(rows) != 2 {
 		t.Fatalf("/routes as JSON: %v\n%s", err, body)
 	}
-	want := routeRow{"a.test", "Prefix", "/", "default/web", "default", "web", "default/rx", "app", "http", []canaryRow{{"default/next", "app-next", "80", 0.25}}}
+	want := routeRow{"a.test", "Prefix", "/", "default/web", "default", "web", "default/rx", "app", "http", []canaryRow{{"default/next", "app-next", "80", 0.25}}, ""}
 	if !reflect.DeepEqual(rows, []routeRow{want, {Type: "Exact", Path: "/x", Source: "default/any"}}) {
 		t.Errorf("/routes as JSON is %+v, want %+v first", rows, want)
 	}

@@ -114,6 +114,29 @@ func (m *Metrics) CountLines(log *proxy.AccessLog) {
 	}, func() float64 { return float64(log.Dropped()) }))
 }
 
+// CountFloods has the connections that the front closed for what they sent under sallyport_http2_floods_total.
+func (m *Metrics) CountFloods(front *proxy.Server) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "sallyport_http2_floods_total", Help: "Connections of HTTP/2 that were closed because what they sent did no work.",
+	}, func() float64 { return float64(front.Floods()) }))
+}
+
+// CountConnections has the connections of clients under sallyport_connections, and those that were one too many under
+// sallyport_connections_refused_total.
+func (m *Metrics) CountConnections(front *proxy.Server) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sallyport_connections", Help: "Connections that clients of HTTP and HTTPS have open, tunnels among them.",
+	}, func() float64 { return float64(front.Connections().Open) }))
+	refused := func(limit string, n func(proxy.Connections) uint64) {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "sallyport_connections_refused_total", Help: "Connections that were reset because there were too many, by the limit.",
+			ConstLabels: prometheus.Labels{"limit": limit},
+		}, func() float64 { return float64(n(front.Connections())) }))
+	}
+	refused("max-connections", func(c proxy.Connections) uint64 { return c.Refused })
+	refused("max-connections-per-address", func(c proxy.Connections) uint64 { return c.RefusedPerAddress })
+}
+
 // CountMirrored has what became of the copies of requests under sallyport_mirrored_requests_total. Copies is asked whenever
 // somebody gathers; it calls yield for each outcome.
 func (m *Metrics) CountMirrored(copies func(yield func(outcome string, n uint64))) {
@@ -148,4 +171,83 @@ func (c endpointCollector) Collect(metrics chan<- prometheus.Metric) {
 	c(func(namespace, service, port string, endpoints int) {
 		metrics <- prometheus.MustNewConstMetric(endpointsDesc, prometheus.GaugeValue, float64(endpoints), namespace, service, port)
 	})
+}
+
+// CountOrders has what became of orders for certificates under sallyport_acme_orders_total, sallyport_acme_certificates_total
+// and sallyport_acme_failures_total, and the hosts for which there is none under sallyport_acme_host_failures. Both are asked
+// whenever somebody gathers; failing calls yield for each such host.
+func (m *Metrics) CountOrders(counts func() (orders, issued, failed uint64), failing func(yield func(host string, failures int))) {
+	m.registry.MustRegister(orderCollector{counts, failing})
+}
+
+type orderCollector struct {
+	counts  func() (orders, issued, failed uint64)
+	failing func(yield func(host string, failures int))
+}
+
+var (
+	ordersDesc   = prometheus.NewDesc("sallyport_acme_orders_total", "Orders for certificates that were made at the authority.", nil, nil)
+	issuedDesc   = prometheus.NewDesc("sallyport_acme_certificates_total", "Certificates that the authority issued.", nil, nil)
+	failedDesc   = prometheus.NewDesc("sallyport_acme_failures_total", "Failures to have a certificate.", nil, nil)
+	failuresDesc = prometheus.NewDesc("sallyport_acme_host_failures", "Hosts whose certificate is due and cannot be had: the failures one after the other; 0 where the authority cannot be asked.", []string{"host"}, nil)
+)
+
+func (orderCollector) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{ordersDesc, issuedDesc, failedDesc, failuresDesc} {
+		descs <- d
+	}
+}
+
+func (c orderCollector) Collect(metrics chan<- prometheus.Metric) {
+	orders, issued, failed := c.counts()
+	metrics <- prometheus.MustNewConstMetric(ordersDesc, prometheus.CounterValue, float64(orders))
+	metrics <- prometheus.MustNewConstMetric(issuedDesc, prometheus.CounterValue, float64(issued))
+	metrics <- prometheus.MustNewConstMetric(failedDesc, prometheus.CounterValue, float64(failed))
+	c.failing(func(host string, failures int) {
+		metrics <- prometheus.MustNewConstMetric(failuresDesc, prometheus.GaugeValue, float64(failures), host)
+	})
+}
+
+// CountStreams has what passed through the ports of TCP and UDP under sallyport_stream_... Counts is asked whenever somebody
+// gathers.
+func (m *Metrics) CountStreams(counts func() StreamCounts) {
+	m.registry.MustRegister(streamCollector(counts))
+}
+
+// StreamCounts are numbers of TCP and UDP. A connection of UDP is a flow: what one client sends from one port.
+type StreamCounts struct {
+	TCP, UDP StreamCount
+	Refused  int64
+}
+
+// A StreamCount is of one protocol.
+type StreamCount struct{ Connections, Open, Sent, Received int64 }
+
+type streamCollector func() StreamCounts
+
+var (
+	streamConnectionsDesc = prometheus.NewDesc("sallyport_stream_connections_total", "Connections of TCP and flows of UDP that were passed on.", []string{"protocol"}, nil)
+	streamOpenDesc        = prometheus.NewDesc("sallyport_stream_connections_open", "Connections of TCP and flows of UDP that are open.", []string{"protocol"}, nil)
+	streamBytesDesc       = prometheus.NewDesc("sallyport_stream_bytes_total", "Bytes that were passed on.", []string{"protocol", "direction"}, nil)
+	streamRefusedDesc     = prometheus.NewDesc("sallyport_stream_refused_total", "Connections and datagrams that were turned away.", nil, nil)
+)
+
+func (streamCollector) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{streamConnectionsDesc, streamOpenDesc, streamBytesDesc, streamRefusedDesc} {
+		descs <- desc
+	}
+}
+
+func (c streamCollector) Collect(metrics chan<- prometheus.Metric) {
+	tell := func(desc *prometheus.Desc, kind prometheus.ValueType, n int64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(desc, kind, float64(n), labels...)
+	}
+	now := c()
+	for protocol, count := range map[string]StreamCount{"tcp": now.TCP, "udp": now.UDP} {
+		tell(streamConnectionsDesc, prometheus.CounterValue, count.Connections, protocol)
+		tell(streamOpenDesc, prometheus.GaugeValue, count.Open, protocol)
+		tell(streamBytesDesc, prometheus.CounterValue, count.Sent, protocol, "to_endpoint")
+		tell(streamBytesDesc, prometheus.CounterValue, count.Received, protocol, "from_endpoint")
+	}
+	tell(streamRefusedDesc, prometheus.CounterValue, now.Refused)
 }

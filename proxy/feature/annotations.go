@@ -120,6 +120,7 @@ const (
 	MissingConfigMap               // the ConfigMap it names does not exist
 	MissingService                 // the Service it names does not exist
 	Inert                          // the annotation does nothing without another
+	Doubtful                       // the value is taken, and will hardly do what somebody wants
 )
 
 // Section begins the declarations of a feature. Without it they stand at the end of the page.
@@ -167,6 +168,21 @@ func (a *Annotations) RefuseFor(why Reason, name, expected string) {
 		a.refuse(why, key, value, expected)
 	} else if value := a.in.Config.value(name); a.scope.config && value != "" {
 		a.refuseConfig(why, name, value, expected)
+	}
+}
+
+// warn is for a value that is taken as it is, and about which somebody should know something. It closes nothing.
+func (a *Annotations) warn(name, message string) {
+	p := Problem{Reason: Doubtful}
+	var ok bool
+	if p.Annotation, p.Value, ok = a.find(name); !ok || a.scope.onlyConfig {
+		if p.Annotation, p.Value, p.Config = name, a.in.Config.value(name), true; p.Value == "" {
+			return
+		}
+	}
+	p.Message = shown(p.Value) + ": " + message
+	if !slices.Contains(a.problems, p) {
+		a.problems = append(a.problems, p)
 	}
 }
 
@@ -251,7 +267,7 @@ func (a *Annotations) refuse(why Reason, key, value, expected string) {
 	a.failed = true
 	p := Problem{Annotation: key, Value: value, Reason: why, Message: shown(value) + ": " + expected}
 	if name, _ := nameOf(key); a.guards(name) {
-		p.Denies, p.Message = true, p.Message+closed
+		p.Denies, p.Message = true, p.Message+closedBy(name)
 	}
 	a.problems = append(a.problems, p)
 }

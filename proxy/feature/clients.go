@@ -15,6 +15,7 @@ func clients(a *Annotations, _ *Draft) { readClients(a) }
 
 func readClients(a *Annotations) *proxy.Clients {
 	patience := readPatience(a)
+	hsts := a.hsts()
 	a.Section("Who the client is", ReachProcess, "Without these keys, and without `--trusted-proxies`, the client is the other end of the connection, and what it says of itself in "+
 		"X-Forwarded-For and the like is replaced. Endpoints get its words as X-Original-Forwarded-For and X-Original-Forwarded-Host. "+
 		"X-Forwarded-For holds one address: that of the client, as X-Real-IP does.\n\n"+
@@ -31,6 +32,7 @@ func readClients(a *Annotations) *proxy.Clients {
 	a = a.Config()
 	c := &proxy.Clients{
 		Patience:         patience,
+		HSTS:             hsts,
 		Forwarded:        a.Bool("use-forwarded-headers", false, "whether trusted peers are believed who the client is, and which scheme, host and port it asked for"),
 		RealIP:           a.Bool("enable-real-ip", false, "whether trusted peers are believed who the client is, and nothing else"),
 		ForwardedFor:     a.clientField(),

@@ -42,6 +42,7 @@ func TestTheConfigMapSaysWhatIsBelievedOfClients(t *testing.T) {
 		if c.want.Patience == (http1.Patience{}) {
 			c.want.Patience = http1.Patience{Head: 10 * time.Second, Gap: time.Minute, Idle: 75 * time.Second}
 		}
+		c.want.HSTS = "max-age=31536000; includeSubDomains"
 		config, problems := NewConfig(c.keys, Input{})
 		if got := config.Clients(); !reflect.DeepEqual(*got, c.want) || len(problems) > 0 {
 			t.Errorf("%v: %+v, problems %v; want %+v", c.keys, *got, problems, c.want)

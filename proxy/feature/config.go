@@ -16,7 +16,8 @@ type Config struct {
 	clients   *proxy.Clients
 	streams   upstream.StreamOptions
 	around    Middleware // nil: nothing
-	denies    bool       // a key is wrong, or misspelt, that may have been meant to keep clients out of everything
+	tls       TLS
+	denies    bool // a key is wrong, or misspelt, that may have been meant to keep clients out of everything
 }
 
 // NewConfig reads the data of a ConfigMap and finds what is wrong with it, once for all Ingresses.
@@ -33,6 +34,8 @@ func NewConfig(data map[string]string, in Input) (*Config, []Problem) {
 	read := len(a.problems)
 	c.clients = readClients(a)
 	c.streams = readStreams(a)
+	c.tls = readTLS(a)
+	c.tls.Suites = a.hostCiphers()
 	a.reportUnreadKeys()
 	c.denies = slices.ContainsFunc(a.problems[read:], func(p Problem) bool { return p.Denies })
 	var problems []Problem
@@ -53,6 +56,14 @@ func (c *Config) Clients() *proxy.Clients {
 		return nil
 	}
 	return c.clients
+}
+
+// TLS is what holds for every handshake with clients.
+func (c *Config) TLS() TLS {
+	if c == nil {
+		return TLS{}
+	}
+	return c.tls
 }
 
 // Around is what stands around every answer of the process; nil: nothing.

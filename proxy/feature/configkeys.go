@@ -32,11 +32,9 @@ var refusedKeys = map[string]string{
 
 // laterKeys are known and not supported yet.
 var laterKeys = []string{
-	"hsts", "hsts-max-age", "hsts-include-subdomains", "hsts-preload",
 	"client-header-buffer-size", "large-client-header-buffers",
 	"use-http2", "http2-max-concurrent-streams", "http2-max-field-size", "http2-max-header-size", "http2-max-requests",
 	"upstream-keepalive-connections", "upstream-keepalive-time", "upstream-keepalive-timeout", "upstream-keepalive-requests",
-	"ssl-protocols", "ssl-ciphers", "ssl-reject-handshake", "enable-ocsp", "proxy-ssl-location-only",
 	"use-gzip", "gzip-level", "gzip-min-length", "gzip-types", "gzip-disable",
 	"enable-brotli", "brotli-level", "brotli-min-length", "brotli-types",
 	"log-format-upstream", "log-format-escape-json", "log-format-escape-none", "access-log-path", "http-access-log-path", "stream-access-log-path", "access-log-params",

@@ -50,6 +50,7 @@ type Draft struct {
 	guard      *guard                 // nil: nothing guards the routes
 	satisfyAny bool                   // one passed check of guard is enough
 	everywhere []Middleware           // outermost first
+	toTLS      toTLS                  // the redirect to HTTPS, whether the routes want it or not
 	denied     bool
 	memory     *Memory
 }
@@ -119,8 +120,19 @@ type HostDraft struct {
 	// expression. A name that some Ingress has as a host is not taken. Of several Ingresses with aliases for a host the
 	// oldest counts.
 	Aliases []string
+	// ACME has certificates ordered for the hosts that have TLS and none; ACMEByName says that the Ingress itself asks for it.
+	ACME, ACMEByName bool
 	// WWW sends the clients of the host's twin, with or without "www.", here.
 	WWW *WWWRedirect
+	// Passthrough leaves the TLS connections of the host to its endpoints. Nil: TLS ends here.
+	Passthrough *Passthrough
+	// Suites are those of TLS 1.2 that handshakes for the hosts may use. Nil: the usual ones. Of several Ingresses with such
+	// for a host the oldest counts.
+	Suites []uint16
+
+	// Clients is what is asked of the hosts' clients about a certificate of theirs. Nil: nothing. Whose word counts, and what
+	// becomes of Ingresses that disagree, is for the controller to say, which puts it around every route of a host.
+	Clients *ClientAuth
 
 	layers layers
 }
@@ -135,7 +147,7 @@ type WWWRedirect struct {
 func (h *HostDraft) Use(m Middleware) { h.layers.add(m) }
 
 // Wraps reports whether anything was asked for the host.
-func (h *HostDraft) Wraps() bool { return len(h.layers) > 0 }
+func (h *HostDraft) Wraps() bool { return len(h.layers) > 0 || h.Clients != nil }
 
 // Handler is next with what was asked for the host around it; next itself where nothing was.
 func (h *HostDraft) Handler(at Place, next http.Handler) http.Handler { return h.layers.wrap(at, next) }

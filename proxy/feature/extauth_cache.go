@@ -148,6 +148,12 @@ func (g *authGuard) key(r *http.Request, e *proxy.Exchange, address string) (key
 	if g.mixes.cookie {
 		mix(h, r.Header["Cookie"]...)
 	}
+	if e.ClientVerify != "" { // the service is told of the client's certificate, and no key need name it
+		mix(h, e.ClientVerify)
+		if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+			mix(h, string(r.TLS.PeerCertificates[0].Raw))
+		}
+	}
 	h.Sum(key[:0])
 	return key, nil
 }

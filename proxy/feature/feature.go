@@ -50,9 +50,9 @@ import (
 // All are the features, in the order in which a request meets them.
 var All = []func(*Annotations, *Draft){
 	// Who has the last word on every answer, and what no request gets past.
-	clients, wordBlocklist, accessLog, responseHeaders, errorPages,
+	clients, tlsToClients, wordBlocklist, accessLog, responseHeaders, errorPages,
 	// What is asked for the host as a whole, outside of everything that is asked for paths.
-	serverAlias, fromToWWW, blocks, appRoot,
+	sslPassthrough, acme, serverAlias, clientAuth, fromToWWW, blocks, appRoot,
 	// What browsers ask before they ask.
 	cors,
 	// What no request gets past, whoever sends it.
@@ -73,7 +73,7 @@ var All = []func(*Annotations, *Draft){
 	// What gets a copy of it.
 	mirror,
 	// How requests are sent.
-	timeouts, retries, loadBalance, affinity, backendProtocol, serviceUpstream, healthChecks, endpointLimits, withoutEffect,
+	timeouts, retries, loadBalance, affinity, backendProtocol, endpointTLS, serviceUpstream, healthChecks, endpointLimits, withoutEffect,
 	// Whose endpoints get it.
 	canary,
 }
@@ -86,6 +86,8 @@ type Settings struct {
 	// HTTPPort and HTTPSPort are where clients reach the listeners, for redirects that name them. Zero means 80 and 443.
 	HTTPPort  int
 	HTTPSPort int
+	// Passthrough allows Ingresses to have TLS connections passed on.
+	Passthrough bool
 	// DefaultBackend returns the backend that answers what no route takes, nil while it has no endpoints. Nil: there is none.
 	DefaultBackend func() *Backend
 	// RefuseAddress says what is at an address to which nobody may have copies of requests sent, "" for nothing of that kind.
@@ -115,6 +117,7 @@ func Parse(in Input) (*Draft, []Problem) {
 	a.reportInert(d)
 	a.reportUnread()
 	a.close(d)
+	a.closeHosts(d)
 	if in.Config != nil && in.Config.denies {
 		d.Deny()
 	}

@@ -123,7 +123,7 @@ func TestWhatNothingReadsIsToldWithAWayOut(t *testing.T) {
 		{"proxy-bodysize", UnknownName, false, "did you mean proxy-body-size?"},
 		{"something-of-mine", UnknownName, false, "no annotation has this name"},
 		{"", UnknownName, false, "no annotation has this name"},
-		{"proxy-ssl-name", Unsupported, false, "not supported yet"},
+		{"fastcgi-index", Unsupported, false, "not supported yet"},
 		{"enable-opentelemetry", Unsupported, false, "not supported yet"},
 		{"configuration-snippet", Unsupported, false, "snippets of nginx configuration are refused"},
 		{"server-snippets", Unsupported, false, "snippets of nginx configuration are refused"},
@@ -179,7 +179,7 @@ func TestWhatNothingReadsIsToldWithAWayOut(t *testing.T) {
 		{"statisfy", UnknownName, true, "did you mean satisfy?"},
 		{"enable-globl-auth", UnknownName, true, "did you mean enable-global-auth?"},
 		{"auth-something-of-mine", UnknownName, true, "no annotation has this name; it is to guard"},
-		{"auth-tls-secret", Unsupported, true, "answer 503"},
+		{"auth-tls-secert", UnknownName, true, "did you mean auth-tls-secret?); it is to guard the hosts of this Ingress, so they answer 403"},
 	} {
 		for _, prefix := range prefixes {
 			draft, problems := Parse(Input{Annotations: map[string]string{prefix + c.name: "v"}})

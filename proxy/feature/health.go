@@ -9,7 +9,8 @@ import (
 	"sallyport/proxy/upstream"
 )
 
-// healthChecks have endpoints asked whether they are well. It must come after backendProtocol, whose protocol they speak.
+// healthChecks have endpoints asked whether they are well. It must come after backendProtocol and endpointTLS, whose protocol they speak
+// and whose certificate they show.
 func healthChecks(a *Annotations, d *Draft) {
 	a.Section("Health", ReachService, "Health is learned from requests without being asked for: an endpoint that fails in a row (3 times without a connection; 5 times with a "+
 		"reset, a timeout, or an answer of 502, 503 or 504; a plain 500 is an application's word on a request, and counts for nothing) is left out for a second, then two, "+
@@ -29,7 +30,7 @@ func healthChecks(a *Annotations, d *Draft) {
 		return
 	}
 	d.Service.Check = upstream.Check{
-		Path: path, Host: host, Protocol: d.Upstream.Protocol,
+		Path: path, Host: host, Protocol: d.Upstream.Protocol, TLS: d.Upstream.TLS,
 		Interval: time.Duration(interval) * time.Second, Timeout: time.Duration(timeout) * time.Second,
 		Healthy: healthy, Unhealthy: unhealthy, Expected: expected,
 	}

@@ -12,6 +12,8 @@ var inert = []struct{ names, needs []string }{
 		"auth-cache-duration", "auth-always-set-cookie", "auth-proxy-set-headers",
 	}, []string{"auth-url"}},
 	{[]string{"auth-secret-type", "auth-realm"}, []string{"auth-type"}},
+	{[]string{"auth-tls-verify-depth", "auth-tls-error-page", "auth-tls-pass-certificate-to-upstream"}, []string{"auth-tls-secret"}},
+	{[]string{announceName}, []string{passthroughName}},
 	{[]string{"limit-burst-multiplier"}, []string{"limit-rps", "limit-rpm"}},
 	{[]string{"limit-allowlist", "limit-whitelist"}, []string{"limit-rps", "limit-rpm", "limit-connections"}},
 }

@@ -46,9 +46,13 @@ type passage struct {
 type objects struct {
 	configMaps map[string]map[string]string // by namespace/name
 	backends   map[string]*Backend          // by name
+	secrets    map[string]map[string][]byte // by namespace/name
 }
 
-func (o objects) Secret(string, string) (map[string][]byte, bool) { return nil, false }
+func (o objects) Secret(namespace, name string) (map[string][]byte, bool) {
+	data, ok := o.secrets[namespace+"/"+name]
+	return data, ok
+}
 
 func (o objects) ConfigMap(namespace, name string) (map[string]string, bool) {
 	data, ok := o.configMaps[namespace+"/"+name]
@@ -86,10 +90,10 @@ func (p *passage) open(t testing.TB) *passage {
 	info := &proxy.RouteInfo{Namespace: "shop", Ingress: "web", Service: "app", Port: "80", Path: "/", Observer: observer(p.done)}
 	at := Place{Match: router.Match{Path: "/"}, Info: info, Pool: p.pool}
 	handler := proxy.Identify(info, d.Handler(at, upstream.New(p.pool, d.Upstream)))
-	pair := newPair(t)
+	config := &tls.Config{Certificates: []tls.Certificate{*newPair(t)}, NextProtos: proxy.Protocols()}
 	s := &proxy.Server{
 		Log: slog.New(slog.DiscardHandler), BodyTimeout: p.bodyTimeout,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil },
+		Handshake: func(*tls.ClientHelloInfo) (*tls.Config, any, error) { return config, nil, nil },
 	}
 	s.SetAround(d.Around)
 	s.SetTable(router.New([]router.Route{{Match: at.Match, Source: "shop/web", Handler: handler}}, nil))

@@ -30,6 +30,7 @@ func tlsRedirect(a *Annotations, d *Draft) {
 	if p := d.Settings.HTTPSPort; withPort && p != 0 && p != 443 {
 		t.port = ":" + strconv.Itoa(p)
 	}
+	d.toTLS = t
 	d.UseAt(func(at Place) Middleware {
 		// It is the route's own path that counts, so that a solver's Ingress is exempt and "/" is not.
 		isExempt := func(prefix string) bool { return strings.HasPrefix(at.Match.Path, prefix) }

@@ -29,7 +29,7 @@ func (a *Annotations) reportUnread() {
 			p.Denies = p.Denies || snippetGuards(p.Value)
 		}
 		if p.Denies {
-			p.Message += closed
+			p.Message += closedBy(name)
 		}
 		a.problems = append(a.problems, p)
 	}
@@ -80,6 +80,14 @@ var knownNames = sync.OnceValue(func() []string {
 
 // closed ends the message of a problem that denies.
 const closed = "; it is to guard the routes of this Ingress, so they answer 503 rather than stand open"
+
+// closedBy is that for an annotation: what clients' certificates guard are hosts.
+func closedBy(name string) string {
+	if asksClients(name) {
+		return "; it is to guard the hosts of this Ingress, so they answer 403, whichever Ingress a path is from, rather than stand open"
+	}
+	return closed
+}
 
 // closedByConfig is that for a key of the ConfigMap.
 const closedByConfig = "; it is to guard routes, so those that depend on it answer 503 rather than stand open"

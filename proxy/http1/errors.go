@@ -40,6 +40,7 @@ var (
 	errTarget      = &SyntaxError{Part: "request line", Detail: "the target holds white space or a control character"}
 	errHost        = &SyntaxError{Part: "field", Detail: "Host holds white space or a control character"}
 
+	errSmallMethod   = &SyntaxError{Part: "request line", Detail: "the method is in small letters", status: 501}
 	errLongTarget    = &SyntaxError{Part: "request line", Detail: "it is longer than a whole head may be", status: 414}
 	errVersion       = &SyntaxError{Part: "request line", Detail: "want HTTP/1.0 or HTTP/1.1 at its end"}
 	errMajor         = &SyntaxError{Part: "request line", Detail: "a major version other than 1", status: 505}

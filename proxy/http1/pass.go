@@ -37,14 +37,16 @@ const (
 	passBad                 // what was read is no request
 )
 
-// serveDirect serves a connection in the clear.
-func (c *conn) serveDirect() {
+// serveDirect serves a connection in the clear until nothing more is served, or it rests: then it is not ours.
+func (c *conn) serveDirect() (rests bool) {
 	p := &c.pass
-	p.step, p.put = c.stepPass, c.putPass
+	if p.step == nil {
+		p.step, p.put = c.stepPass, c.putPass
+	}
 	for {
 		p.empty, p.ended, p.bad, p.status = false, passOver, nil, 0
-		if c.raw.Read(p.step) != nil {
-			return // closed, or given up
+		if err := c.raw.Read(p.step); err != nil {
+			return c.rest(err) // closed, or given up, or idle for a while
 		}
 		if p.ended == passMore {
 			p.ended = passHead
@@ -54,16 +56,16 @@ func (c *conn) serveDirect() {
 		}
 		switch {
 		case p.ended == passOver:
-			return
+			return false
 		case p.ended == passBad && p.status != 0:
 			c.refuseWith(p.status, p.bad)
-			return
+			return false
 		case p.ended == passBad:
 			c.refuse(p.bad)
-			return
+			return false
 		}
 		if !c.serveRequest() {
-			return
+			return false
 		}
 		c.enter(phaseIdle)
 	}

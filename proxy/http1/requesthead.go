@@ -80,8 +80,13 @@ func (r *Reader) plausible() error {
 		}
 		first := r.buf[r.r]
 		if first != '\r' || skipped {
-			if classes[first]&tokenByte == 0 || first >= 'a' && first <= 'z' && bytes.IndexByte(r.buf[r.r:r.w], '\n') < 0 {
-				return errMethod // no method that anybody uses is in lower case: this is the rest of something
+			switch {
+			case classes[first]&tokenByte == 0:
+				return errMethod
+			case first >= 'a' && first <= 'z':
+				// No method that anybody uses is in small letters: more likely this is the rest of something. Whether a line
+				// end has come yet must not matter, or the answer would be left to the network.
+				return errSmallMethod
 			}
 			return nil
 		}

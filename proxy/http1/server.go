@@ -1,11 +1,11 @@
 package http1
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -27,10 +27,6 @@ type Server struct {
 
 	// Limit is what a head may cost. Zero: 64 KiB and 100 fields.
 	Limit Limit
-	// MaxConns bounds the connections at a time, MaxConnsPerAddr those of one client address. One too many is closed at
-	// once. Zero: no bound.
-	MaxConns        int
-	MaxConnsPerAddr int
 
 	// ConnState is told when a connection begins (StateNew) and when it ends (StateClosed) or is handed over
 	// (StateHijacked). Nil: nobody is.
@@ -43,9 +39,10 @@ type Server struct {
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{} // guarded by mu
-	byAddr   map[netip.Addr]int // guarded by mu; only with MaxConnsPerAddr
 	watching bool               // guarded by mu: the watch runs
 	closed   bool               // guarded by mu
+	resting  map[int]*conn      // guarded by mu; connections at rest by their descriptor
+	dorm     *dorm              // guarded by mu; where they are; nil: nowhere yet
 	quiet    chan struct{}      // guarded by mu; closed when the last connection ended; nil: nobody waits
 
 	patience atomic.Pointer[Patience] // nil: the zero one
@@ -112,7 +109,8 @@ func Accept(l net.Listener, take func(net.Conn)) error {
 
 // LooksLikeHTTP reports whether the first bytes of a connection are those of a request in the clear.
 func LooksLikeHTTP(first []byte) bool {
-	return len(first) > 0 && first[0] >= 'A' && first[0] <= 'Z' && all(first, tokenByte|targetByte)
+	method, target, _ := bytes.Cut(first, []byte(" "))
+	return len(method) > 0 && method[0] >= 'A' && method[0] <= 'Z' && all(method, tokenByte) && all(target, targetByte)
 }
 
 // Go serves a connection in a goroutine of its own, in which it is asked for its addresses too: one behind a PROXY header
@@ -131,9 +129,9 @@ func (s *Server) newConn(nc net.Conn) *conn {
 	c := &conn{server: s, net: nc}
 	c.init()
 	s.mu.Lock()
-	if s.closed || s.MaxConns > 0 && len(s.conns) >= s.MaxConns {
+	if s.closed {
 		s.mu.Unlock()
-		turnAway(nc)
+		nc.Close()
 		return nil
 	}
 	if s.conns == nil {
@@ -150,46 +148,14 @@ func (s *Server) newConn(nc net.Conn) *conn {
 	if s.ConnState != nil {
 		s.ConnState(nc, http.StateNew)
 	}
-	if c.identify(); s.MaxConnsPerAddr > 0 && !s.admit(c) {
-		turnAway(nc)
-		s.forget(c, http.StateClosed)
-		return nil
-	}
+	c.identify()
 	return c
-}
-
-// turnAway closes a connection at once: whoever opens too many is owed no more of our memory.
-func turnAway(nc net.Conn) {
-	if tcp, ok := nc.(*net.TCPConn); ok {
-		tcp.SetLinger(0)
-	}
-	nc.Close()
-}
-
-// admit counts a connection for its client's address, unless that has enough.
-func (s *Server) admit(c *conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byAddr[c.addr] >= s.MaxConnsPerAddr {
-		return false
-	}
-	if s.byAddr == nil {
-		s.byAddr = make(map[netip.Addr]int)
-	}
-	s.byAddr[c.addr]++
-	c.counted = true
-	return true
 }
 
 // forget is called when a connection has ended or belongs to somebody else.
 func (s *Server) forget(c *conn, state http.ConnState) {
 	s.mu.Lock()
 	delete(s.conns, c)
-	if c.counted {
-		if s.byAddr[c.addr]--; s.byAddr[c.addr] <= 0 {
-			delete(s.byAddr, c.addr)
-		}
-	}
 	if len(s.conns) == 0 && s.quiet != nil {
 		close(s.quiet)
 		s.quiet = nil
@@ -245,13 +211,6 @@ func (s *Server) isClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.closed
-}
-
-func addrOf(c net.Conn) netip.Addr {
-	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap()
-	}
-	return netip.Addr{}
 }
 
 func (s *Server) headTimeout() time.Duration { return usual(s.patient().Head, 10*time.Second) }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"sync/atomic"
@@ -27,16 +26,14 @@ const (
 
 // A conn is one connection of a Server. All but the atomic fields belong to its goroutine.
 type conn struct {
-	server  *Server
-	net     net.Conn
-	addr    netip.Addr
-	counted bool // for addr
-	remote  string
-	tls     *tls.ConnectionState // nil: in the clear
-	fd      int                  // -1: there is none to look at
-	raw     syscall.RawConn
-	direct  bool // the bytes on raw are those of HTTP
-	pass    pass // over raw, where it is direct
+	server *Server
+	net    net.Conn
+	remote string
+	tls    *tls.ConnectionState // nil: in the clear
+	fd     int                  // -1: there is none to look at
+	raw    syscall.RawConn
+	direct bool // the bytes on raw are those of HTTP
+	pass   pass // over raw, where it is direct
 
 	reader  Reader
 	request Request
@@ -60,6 +57,8 @@ type conn struct {
 	last     atomic.Bool  // the client wants no further request
 	lost     atomic.Bool  // the client was seen to have left
 	expired  atomic.Bool  // the connection was given up
+	nudged   atomic.Bool  // the connection is to rest, or rests
+	waits    bool         // for the first bytes of a request
 	hijacked bool
 }
 
@@ -74,13 +73,17 @@ func (c *conn) init() {
 
 // identify finds out whose the connection is, which may take a while where it says so itself.
 func (c *conn) identify() {
-	c.remote, c.addr = c.net.RemoteAddr().String(), addrOf(c.net)
+	c.remote = c.net.RemoteAddr().String()
 	plain := c.net
 	if t, ok := plain.(*tls.Conn); ok {
 		state := t.ConnectionState()
 		c.tls, plain = &state, t.NetConn()
 	}
-	if wrapped, ok := plain.(interface{ NetConn() net.Conn }); ok {
+	for {
+		wrapped, ok := plain.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
 		plain = wrapped.NetConn()
 	}
 	if tcp, ok := plain.(*net.TCPConn); ok {
@@ -93,12 +96,18 @@ func (c *conn) identify() {
 
 // serve serves requests until one ends the connection.
 func (c *conn) serve() {
-	defer c.finish()
+	rests := false
+	defer func() {
+		if !rests {
+			c.finish()
+		}
+	}()
 	if c.direct {
-		c.serveDirect()
+		rests = c.serveDirect()
 		return
 	}
-	for c.next() {
+	for more := true; more; {
+		more, rests = c.next()
 	}
 }
 
@@ -110,34 +119,54 @@ func (c *conn) finish() {
 	}
 	c.reader.Release()
 	c.res.release()
+	if c.res.failed && c.expired.Load() {
+		c.reset()
+	}
 	c.net.Close()
 	c.server.forget(c, http.StateClosed)
 }
 
-// next serves one request and reports whether another may follow.
-func (c *conn) next() bool {
+// reset has the connection end without what the client did not take, which would stay with the kernel for minutes, megabytes
+// of it.
+func (c *conn) reset() {
+	plain := c.net
+	for {
+		wrapped, ok := plain.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		plain = wrapped.NetConn()
+	}
+	if tcp, ok := plain.(*net.TCPConn); ok {
+		tcp.SetLinger(0)
+	}
+}
+
+// next serves one request and reports whether another may follow, or whether the connection rests: then it is not ours.
+func (c *conn) next() (more, rests bool) {
 	if c.served > 0 {
 		c.enter(phaseIdle)
 	}
 	if len(c.reader.Buffered()) == 0 {
 		if c.server.draining.Load() && c.server.isClosed() {
-			return false
+			return false, false
 		}
 		c.reader.Release()
-		if c.reader.fill(MaxHead) != nil {
-			return false
+		if err := c.awaitBytes(); err != nil {
+			return false, c.rest(err)
 		}
 	}
 	if err := c.read(); err != nil {
 		c.refuse(err)
-		return false
+		return false, false
 	}
-	return c.serveRequest()
+	return c.serveRequest(), false
 }
 
 // read reads the head of a request.
 func (c *conn) read() error {
 	c.enter(phaseHead)
+	c.unnudge()
 	return c.reader.Request(&c.request, c.server.limit())
 }
 
@@ -161,9 +190,20 @@ func (c *conn) answer() bool {
 	return c.settle(keep)
 }
 
+// awaitBytes waits for the first bytes of a request. TLS may hold some of them already, where nobody can see them.
+func (c *conn) awaitBytes() error {
+	c.waits = true
+	err := c.reader.fill(MaxHead)
+	c.waits = false
+	return err
+}
+
 // Read reads from the connection. It is the source of the reader.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.net.Read(p)
+	if err != nil && n == 0 && !c.waits && errors.Is(err, os.ErrDeadlineExceeded) && c.unnudge() {
+		n, err = c.net.Read(p)
+	}
 	if err != nil && c.expired.Load() {
 		err = errLate
 	}
@@ -314,6 +354,9 @@ func (c *conn) refuseWith(status int, err error) {
 
 // expire makes whatever waits for the client fail. The watch calls it.
 func (c *conn) expire() {
+	if c.server.endRestLocked(c) {
+		return
+	}
 	if !c.expired.Swap(true) {
 		c.net.SetDeadline(past)
 	}
@@ -338,6 +381,9 @@ func (c *conn) left(whole bool) {
 
 // closeIdle closes the connection if no request is under way.
 func (c *conn) closeIdle() {
+	if c.server.endRestLocked(c) {
+		return
+	}
 	switch p, _ := c.inState(); p {
 	case phaseNew:
 		go c.net.Close() // which waits for a pass to end
@@ -348,6 +394,9 @@ func (c *conn) closeIdle() {
 
 // cut ends the connection, whatever is under way.
 func (c *conn) cut() {
+	if c.server.endRestLocked(c) {
+		return
+	}
 	c.cancel()
 	go c.net.Close() // which waits for a pass to end
 }
@@ -364,6 +413,9 @@ func (c *conn) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return c.net, bufio.NewReadWriter(in, bufio.NewWriter(c.net)), nil
 }
 
+// NetConnKey is the key of a request's context for the connection it came on, a [net.Conn], as the server was given it.
+type NetConnKey struct{}
+
 // connContext has the values of a connection's context.
 type connContext struct {
 	context.Context
@@ -371,8 +423,11 @@ type connContext struct {
 }
 
 func (c connContext) Value(key any) any {
-	if key == http.LocalAddrContextKey {
+	switch key {
+	case http.LocalAddrContextKey:
 		return c.conn.net.LocalAddr()
+	case NetConnKey{}:
+		return c.conn.net
 	}
 	return c.Context.Value(key)
 }

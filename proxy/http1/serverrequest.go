@@ -58,12 +58,9 @@ func (c *conn) prepare() (status int, err error) {
 func (c *conn) parseTarget(in *Request) (*url.URL, error) {
 	if in.Target[0] == '/' && strings.IndexByte(in.Target, '%') < 0 {
 		path, query, asked := strings.Cut(in.Target, "?")
-		c.url = url.URL{Path: path, RawQuery: query, ForceQuery: asked && query == ""}
+		// RawPath keeps what EscapedPath would otherwise write in another way: '!', '('.
+		c.url = url.URL{Path: path, RawPath: path, RawQuery: query, ForceQuery: asked && query == ""}
 		return &c.url, nil
-	}
-	target := in.Target
-	if in.Method == http.MethodConnect && target[0] != '/' {
-		target = "http://" + target
 	}
 	if in.Target[0] == '/' {
 		path, query, asked := strings.Cut(in.Target, "?")
@@ -74,9 +71,16 @@ func (c *conn) parseTarget(in *Request) (*url.URL, error) {
 		c.url = url.URL{Path: unescaped, RawPath: path, RawQuery: query, ForceQuery: asked && query == ""}
 		return &c.url, nil
 	}
+	target, authority := in.Target, in.Method == http.MethodConnect
+	if authority {
+		target = "http://" + target
+	}
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
 		return nil, errURL
+	}
+	if authority {
+		u.Scheme = "" // as net/http has it: nobody has named one
 	}
 	return u, nil
 }

@@ -35,6 +35,7 @@ func (s *Server) watch() {
 		s.mu.Lock()
 		if len(s.conns) == 0 {
 			s.watching = false
+			s.closeDormLocked()
 			s.mu.Unlock()
 			return
 		}
@@ -44,6 +45,8 @@ func (s *Server) watch() {
 				c.expire()
 			} else if c.awaits(ms) {
 				p.add(c)
+			} else if c.idles(ms) {
+				c.nudge()
 			}
 		}
 		s.mu.Unlock()

@@ -85,6 +85,7 @@ func (f *flow) send(datagram []byte) bool {
 	}
 	f.asked++
 	f.active.Store(time.Now().UnixNano())
+	f.listener.server.counts.udpSent.Add(int64(len(datagram)))
 	f.waiting = append(f.waiting[:0], datagram[:min(len(datagram), maxKept)]...)
 	if len(datagram) > maxKept {
 		f.waiting = nil
@@ -157,6 +158,7 @@ func (f *flow) current() (*upstream.Leg, syscall.RawConn) {
 // answer passes a datagram of the endpoint on.
 func (f *flow) answer(datagram []byte) {
 	f.active.Store(time.Now().UnixNano())
+	f.listener.server.counts.udpReceived.Add(int64(len(datagram)))
 	f.listener.socket.WriteMsgUDPAddrPort(datagram, f.control, f.peer.client)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -19,6 +19,7 @@ const idleTCP = 10 * time.Minute
 
 // joined are two connections. The bytes of each direction are counted.
 type joined struct {
+	counts   *counts       // of the server
 	idle     time.Duration // negative: no limit
 	last     atomic.Int64  // Unix nanoseconds when something had moved, or later by as much as a window
 	up, down atomic.Int64  // bytes to the endpoint, and from there
@@ -34,12 +35,12 @@ var errIdle = errors.New("nothing moved for too long")
 func (j *joined) run(client, endpoint *net.TCPConn) error {
 	j.last.Store(time.Now().UnixNano())
 	upward := make(chan error, 1)
-	go func() { upward <- j.pump(endpoint, client, &j.up) }()
-	return errors.Join(j.pump(client, endpoint, &j.down), <-upward)
+	go func() { upward <- j.pump(endpoint, client, &j.up, &j.counts.sent) }()
+	return errors.Join(j.pump(client, endpoint, &j.down, &j.counts.received), <-upward)
 }
 
-// pump is one direction.
-func (j *joined) pump(to, from *net.TCPConn, count *atomic.Int64) error {
+// pump is one direction. Total is of all connections.
+func (j *joined) pump(to, from *net.TCPConn, count, total *atomic.Int64) error {
 	for {
 		var late time.Time // when it is to that has taken nothing for too long
 		if j.idle > 0 {
@@ -51,6 +52,7 @@ func (j *joined) pump(to, from *net.TCPConn, count *atomic.Int64) error {
 		n, err := to.ReadFrom(from)
 		if n > 0 {
 			count.Add(n)
+			total.Add(n)
 			j.last.Store(time.Now().UnixNano())
 		}
 		switch {

@@ -21,8 +21,9 @@
 //
 // # What it does not do
 //
-// It looks into nothing that passes, so it knows no TLS and no names of hosts: a port is one Service. It does not decide
-// which pool a Service is; controller/streams.go does.
+// It looks into nothing that passes, so it knows no TLS and no names of hosts: a port is one Service. Whoever has found out
+// where a connection goes that it accepted itself hands it over (passage.go). It does not decide which pool a Service is;
+// controller/streams.go and controller/passthrough.go do.
 package stream
 
 import (
@@ -134,10 +135,7 @@ func (s *Server) Set(services []Service, trust Trust) {
 		return
 	}
 	s.trust.Store(&trust)
-	if s.cut == nil {
-		s.cutting, s.cut = context.WithCancel(context.Background())
-		s.listeners, s.missing = make(map[Port]listener), make(map[Port]Service)
-	}
+	s.beginLocked()
 	wanted := make(map[Port]Service, len(services))
 	for _, service := range services {
 		wanted[service.Port] = service
@@ -169,6 +167,14 @@ func (s *Server) Set(services []Service, trust Trust) {
 		}
 	}
 	s.retryLocked()
+}
+
+// beginLocked makes the Server ready for its first connection.
+func (s *Server) beginLocked() {
+	if s.cut == nil {
+		s.cutting, s.cut = context.WithCancel(context.Background())
+		s.listeners, s.missing = make(map[Port]listener), make(map[Port]Service)
+	}
 }
 
 // openLocked begins to listen on the port of a Service.
@@ -290,13 +296,21 @@ func (s *Server) log() *slog.Logger { return cmp.Or(s.Log, slog.Default()) }
 // counts are what has passed.
 type counts struct {
 	connections, flows, refused atomic.Int64
-	open, openFlows             atomic.Int64
+	open, openFlows             atomic.Int64 // open counts those of Passages too
+	passed, openPassed          atomic.Int64
+	unpassed                    atomic.Int64
+	sent, received              atomic.Int64 // bytes
+	udpSent, udpReceived        atomic.Int64 // likewise
 }
 
 // Counts are the numbers of a Server. Those that begin with Open are of now, the others of all time.
 type Counts struct {
-	Connections, OpenConnections int64
+	Connections, OpenConnections int64 // of ports
 	Flows, OpenFlows             int64
+	Passed, OpenPassed           int64 // connections of Passages
+	Unpassed                     int64 // connections of Passages that were turned away
+	Sent, Received               int64 // bytes to endpoints and from them, over TCP
+	FlowsSent, FlowsReceived     int64 // likewise over UDP
 	Refused                      int64 // connections and datagrams that were turned away: for want of an endpoint, of room, of a PROXY header
 }
 
@@ -304,8 +318,11 @@ type Counts struct {
 func (s *Server) Counts() Counts {
 	c := &s.counts
 	return Counts{
-		Connections: c.connections.Load(), OpenConnections: c.open.Load(),
+		Connections: c.connections.Load(), OpenConnections: c.open.Load() - c.openPassed.Load(),
 		Flows: c.flows.Load(), OpenFlows: c.openFlows.Load(),
+		Passed: c.passed.Load(), OpenPassed: c.openPassed.Load(), Unpassed: c.unpassed.Load(),
+		Sent: c.sent.Load(), Received: c.received.Load(),
+		FlowsSent: c.udpSent.Load(), FlowsReceived: c.udpReceived.Load(),
 		Refused: c.refused.Load(),
 	}
 }

@@ -65,7 +65,7 @@ func (l *tcpListener) begin(client *net.TCPConn) {
 			s.files.give(filesOfConnection)
 			l.open.Add(-1)
 		}()
-		c := connection{server: s, served: now, client: client}
+		c := connection{server: s, served: now, client: client, from: addrPort(client.RemoteAddr()), to: addrPort(client.LocalAddr())}
 		c.serve()
 	})
 }
@@ -76,8 +76,9 @@ type connection struct {
 	*served
 	client *net.TCPConn
 
-	from, to netip.AddrPort // who the client is, and what it connected to: by the PROXY header, where one is expected
-	early    []byte         // what was read behind that
+	from, to netip.AddrPort // who the client is, and what it connected to: by the PROXY header, where there is one
+	early    []byte         // what was read of the connection already, but for that
+	host     string         // that the client asks for; empty: nobody knows
 }
 
 // serve is the goroutine of the connection.
@@ -85,28 +86,39 @@ func (c *connection) serve() {
 	defer c.client.Close()
 	defer context.AfterFunc(c.server.cutting, func() { abort(c.client) })()
 	begun := time.Now()
-	c.from, c.to = addrPort(c.client.RemoteAddr()), addrPort(c.client.LocalAddr())
 	if c.Expect && !c.readHeader() {
 		return
 	}
 	leg, err := c.dial()
 	if err != nil {
-		abort(c.client)
+		c.turnAway()
 		c.server.refuse(&c.Service, c.from, "no endpoint can be reached", err)
 		return
 	}
 	defer leg.Close()
 	endpoint := leg.Conn.(*net.TCPConn)
 	defer context.AfterFunc(c.server.cutting, func() { abort(endpoint) })()
-	j := joined{idle: c.Options.Idle}
+	j := joined{counts: &c.server.counts, idle: c.Options.Idle}
 	if j.idle == 0 {
 		j.idle = idleTCP
 	}
 	if err = c.greet(endpoint); err == nil {
 		err = j.run(c.client, endpoint)
 	}
-	c.server.log().Debug("a connection has ended", "port", c.Port.String(), "service", c.Name, "client", c.from.String(), "endpoint", leg.Endpoint().String(),
+	c.server.log().Debug("a connection has ended", "port", c.Port.String(), "service", c.Name, "host", c.host, "client", c.from.String(), "endpoint", leg.Endpoint().String(),
 		"sent", j.up.Load(), "received", j.down.Load(), "took", time.Since(begun).String(), "err", err)
+}
+
+// turnAway ends a connection that leads nowhere.
+func (c *connection) turnAway() {
+	if c.host == "" {
+		abort(c.client)
+		return
+	}
+	c.server.counts.unpassed.Add(1)
+	c.client.SetWriteDeadline(time.Now().Add(time.Second))
+	c.client.Write(tlsInternalError)
+	c.client.Close()
 }
 
 func (c *connection) dial() (*upstream.Leg, error) {
@@ -151,7 +163,8 @@ func (c *connection) greet(endpoint *net.TCPConn) error {
 		return nil
 	}
 	endpoint.SetWriteDeadline(time.Now().Add(5 * time.Second))
-	_, err := endpoint.Write(first)
+	n, err := endpoint.Write(first)
+	c.server.counts.sent.Add(int64(n))
 	return err
 }
 

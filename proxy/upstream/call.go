@@ -185,10 +185,9 @@ func (c *call) relay(res *http.Response) *fault {
 	x.committed = true
 	x.e.Cookie = x.setCookie(c.a)
 	x.w.WriteHeader(res.StatusCode)
-	if res.Body == http.NoBody {
-		return nil // not flushed: the head of a gRPC answer that is nothing but a trailer ends the stream
+	if res.ContentLength != 0 {
+		x.flush() // else the head ends the stream, as that of a gRPC answer which is nothing but a trailer has to
 	}
-	x.flush()
 	buffer := copyBuffers.Get().(*[copySize]byte)
 	defer copyBuffers.Put(buffer)
 	for {

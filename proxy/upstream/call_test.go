@@ -97,6 +97,7 @@ func chat(w http.ResponseWriter, r *http.Request) {
 		w.Header().Del("Trailer")
 		w.Header().Set("Grpc-Status", "7")
 		w.Header().Set("Grpc-Message", "no")
+		w.Header()["Content-Length"] = nil // net/http would say 0, servers of gRPC say nothing
 		return
 	case "/fails":
 		w.Write(message("one"))
@@ -179,6 +180,9 @@ func TestErrorsOfCallsPass(t *testing.T) {
 	res, _ := f.begin(t, t.Context(), "/refused")
 	if b, err := io.ReadAll(res.Body); err != nil || len(b) != 0 || res.Header.Get("Grpc-Status") != "7" || res.Header.Get("Grpc-Message") != "no" || len(res.Trailer) != 0 {
 		t.Errorf("body %q, %v, header %v, trailer %v; want grpc-status 7 in the head", b, err, res.Header, res.Trailer)
+	}
+	if res.ContentLength != 0 { // -1 when the head leaves open whether there is more
+		t.Errorf("the head does not end the stream: to a gRPC client its grpc-status means nothing then")
 	}
 	res, _ = f.begin(t, t.Context(), "/fails")
 	if b, err := io.ReadAll(res.Body); err != nil || !bytes.Equal(b, message("one")) || res.Trailer.Get("Grpc-Status") != "10" {

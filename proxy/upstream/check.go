@@ -22,6 +22,9 @@ type Check struct {
 	Path     string
 	Host     string   // that the endpoint is told; empty: its address
 	Protocol Protocol // that it speaks; AutoHTTP counts as HTTP
+	// TLS has the certificate that endpoints are shown, the versions and the suites. What they show is not looked at. Nil: TLS
+	// 1.2 or later, without a certificate.
+	TLS *tls.Config
 
 	Interval  time.Duration // between two checks of an endpoint; default 10 s
 	Timeout   time.Duration // that an answer may take; default 5 s
@@ -124,13 +127,18 @@ type checker struct {
 
 func startChecker(e *Endpoint, check Check) *checker {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &checker{Check: check, endpoint: e, client: checkClient(e, check.Protocol), cancel: cancel, done: make(chan struct{})}
+	c := &checker{Check: check, endpoint: e, client: checkClient(e, check.Protocol, check.TLS), cancel: cancel, done: make(chan struct{})}
 	go c.run(ctx)
 	return c
 }
 
 // checkClient makes a connection for each check: whether one can be made is half of what there is to know.
-func checkClient(e *Endpoint, protocol Protocol) *http.Client {
+func checkClient(e *Endpoint, protocol Protocol, config *tls.Config) *http.Client {
+	if config == nil {
+		config = unverified
+	}
+	config = config.Clone()
+	config.InsecureSkipVerify, config.VerifyConnection = true, nil // as kubelet: it is asked whether it is well, not who it is
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(protocol != GRPC && protocol != GRPCS)
 	protocols.SetUnencryptedHTTP2(protocol == GRPC)
@@ -142,7 +150,7 @@ func checkClient(e *Endpoint, protocol Protocol) *http.Client {
 				var d net.Dialer
 				return d.DialContext(ctx, "tcp", e.addr.String())
 			},
-			TLSClientConfig:    &tls.Config{InsecureSkipVerify: true}, // as kubelet: it is asked whether it is well, not who it is
+			TLSClientConfig:    config,
 			DisableKeepAlives:  true,
 			DisableCompression: true,
 			Protocols:          protocols,

@@ -165,7 +165,7 @@ func TestWhatACheckTakesForWell(t *testing.T) {
 		c.change(&check)
 		c.at.status.Store(int64(c.status))
 		asker := checker{Check: check.withDefaults(), endpoint: &Endpoint{addr: c.at.addr}}
-		asker.client = checkClient(asker.endpoint, check.Protocol)
+		asker.client = checkClient(asker.endpoint, check.Protocol, nil)
 		if got := asker.ask(context.Background()); got != c.passes {
 			t.Errorf("%s: passes %v, want %v", c.claim, got, c.passes)
 		}
@@ -174,7 +174,7 @@ func TestWhatACheckTakesForWell(t *testing.T) {
 		"refused": refused(t), "silent": endpoint(t, (*session).hang), "reset": endpoint(t, (*session).reset),
 	} {
 		asker := checker{Check: often.withDefaults(), endpoint: &Endpoint{addr: addr}}
-		asker.client = checkClient(asker.endpoint, HTTP)
+		asker.client = checkClient(asker.endpoint, HTTP, nil)
 		if asker.ask(context.Background()) {
 			t.Errorf("%s passes", name)
 		}
@@ -216,7 +216,7 @@ func TestTheHealthServiceOfGRPCIsAsked(t *testing.T) {
 			check := often
 			check.Path, check.Protocol, check.Timeout = c.path, protocol, 10*time.Second
 			asker := checker{Check: check.withDefaults(), endpoint: &Endpoint{addr: netip.MustParseAddrPort(s.Listener.Addr().String())}}
-			asker.client = checkClient(asker.endpoint, protocol)
+			asker.client = checkClient(asker.endpoint, protocol, nil)
 			if got := asker.ask(context.Background()); got != c.passes {
 				t.Errorf("%v %s, %q with status %s: passes %v, want %v", protocol, c.path, c.answer, c.status, got, c.passes)
 			}

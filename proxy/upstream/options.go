@@ -23,6 +23,8 @@ type Options struct {
 	// name, where it has none, is the host that the endpoint is told. It must not change any more; connections are shared
 	// only among routes with the very same one.
 	TLS *tls.Config
+	// Peer is what is asked of endpoints beside. Nil: nothing. Connections are shared only among routes with the very same.
+	Peer *Peer
 
 	// Connection is what HTTP/1 endpoints are told in the Connection field: "close", with which no connection is used
 	// twice, or "keep-alive"; empty: nothing. A WebSocket handshake says Upgrade whatever this is.

@@ -3,11 +3,21 @@ package upstream
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/netip"
 	"strings"
 	"time"
 )
+
+// A Peer is what is asked of endpoints over TLS beside what a [tls.Config] can say. It never changes.
+type Peer struct {
+	// Verify judges the certificates that an endpoint shows, its own first. Name is the server name, empty if the host that
+	// the endpoint is told can be none. It is asked in place of crypto/tls. Nil: that verifies, or not, by its configuration.
+	Verify func(name string, sent []*x509.Certificate) error
+	// Unnamed tells endpoints no server name. It needs a Verify, or a configuration that verifies nothing.
+	Unnamed bool
+}
 
 // unverified is the TLS of a route that says nothing about it.
 var unverified = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
@@ -16,6 +26,7 @@ var unverified = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTL
 // trust in the endpoint's, is never somebody else's. The zero value is a connection in the clear.
 type line struct {
 	config *tls.Config
+	peer   *Peer
 	name   string // of the server
 }
 
@@ -27,6 +38,11 @@ func serverName(config *tls.Config, host string) string {
 	if config.ServerName != "" {
 		return config.ServerName
 	}
+	return ServerName(host)
+}
+
+// ServerName is the name of a server in a Host field: without its port. Empty: it can be neither a name nor an address.
+func ServerName(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
@@ -64,6 +80,9 @@ func (c *conn) secure(ctx context.Context, l line, protocol string, begun time.T
 	config.ServerName = l.name
 	config.NextProtos = []string{protocol}
 	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
+	if p := l.peer; p != nil {
+		p.on(config, l.name)
+	}
 	c.tls = tls.Client(&wire{c.tcp, c}, config)
 	c.line = l
 	if err := c.tls.HandshakeContext(ctx); err != nil {
@@ -71,6 +90,16 @@ func (c *conn) secure(ctx context.Context, l line, protocol string, begun time.T
 		return err
 	}
 	return nil
+}
+
+func (p *Peer) on(config *tls.Config, name string) {
+	if p.Verify != nil {
+		config.InsecureSkipVerify = true // it is verified here
+		config.VerifyConnection = func(s tls.ConnectionState) error { return p.Verify(name, s.PeerCertificates) }
+	}
+	if p.Unnamed {
+		config.ServerName = ""
+	}
 }
 
 // A wire is a connection below TLS.

@@ -191,6 +191,6 @@ func (x *trip) tellHost(endpoint *Endpoint) {
 		x.host = endpoint.addr.String() // HTTP/1.0 needs none, HTTP/1.1 does (RFC 9112 section 3.2)
 	}
 	if x.protocol == HTTPS || x.protocol == GRPCS {
-		x.line = line{x.t.options.TLS, serverName(x.t.options.TLS, x.host)}
+		x.line = line{x.t.options.TLS, x.t.options.Peer, serverName(x.t.options.TLS, x.host)}
 	}
 }

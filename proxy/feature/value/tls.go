@@ -57,9 +57,12 @@ func sslServerName(s source) string {
 	return s.r.TLS.ServerName
 }
 
-// sslClientVerify believes the handshake alone: a certificate that it did not check has failed.
+// sslClientVerify is what came of the client's certificate, where the host asks for one. Elsewhere it believes the handshake
+// alone: a certificate that it did not check has failed.
 func sslClientVerify(s source) string {
 	switch {
+	case s.e.ClientVerify != "":
+		return s.e.ClientVerify
 	case s.r.TLS == nil:
 		return ""
 	case len(s.r.TLS.PeerCertificates) == 0:

@@ -1,0 +1,237 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/crypto/ocsp"
+)
+
+// A Stapler fetches what authorities say of certificates (OCSP, RFC 6960), ahead and in the background, so that handshakes
+// bring it (RFC 6066 section 8). What is not there, or not valid any more, is left out: no handshake waits for it or fails.
+type Stapler struct {
+	// Client asks. It follows no redirects unless it is told so. Nil: http.DefaultClient.
+	Client *http.Client
+	// Log gets what could not be fetched. Nil: slog.Default().
+	Log *slog.Logger
+
+	stapled atomic.Pointer[map[*tls.Certificate]staple]
+
+	mu     sync.Mutex           // guards what follows
+	wanted []*tls.Certificate   // each once
+	again  map[string]time.Time // when a certificate is asked about again, by its DER text
+	woken  chan struct{}
+}
+
+type staple struct {
+	pair  *tls.Certificate // with the answer
+	until time.Time
+}
+
+const (
+	stapleAnswer = 64 << 10 // bytes of an answer
+	stapleWait   = 10 * time.Second
+	stapleRetry  = 5 * time.Minute
+	stapleLeast  = time.Minute // between two questions about one certificate
+	stapleAtOnce = 4           // questions
+)
+
+// of is the pair with its answer, or as it is.
+func (s *Stapler) of(pair *tls.Certificate) *tls.Certificate {
+	if s == nil {
+		return pair
+	}
+	all := s.stapled.Load()
+	if all == nil {
+		return pair
+	}
+	if found, ok := (*all)[pair]; ok && time.Now().Before(found.until) {
+		return found.pair
+	}
+	return pair
+}
+
+// Want has answers fetched for the certificates of hosts, and for no others. It does not wait.
+func (s *Stapler) Want(c Certificates) {
+	distinct := make(map[*tls.Certificate]struct{})
+	add := func(pair *tls.Certificate) {
+		if pair != nil && len(pair.Leaf.OCSPServer) > 0 && len(pair.Certificate) > 1 {
+			distinct[pair] = struct{}{}
+		}
+	}
+	for _, host := range c.ByHost {
+		if host != nil {
+			for _, pair := range host.Pairs {
+				add(pair)
+			}
+		}
+	}
+	add(c.Default)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wanted = slices.Collect(maps.Keys(distinct))
+	select {
+	case s.wakeLocked() <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Stapler) wakeLocked() chan struct{} {
+	if s.woken == nil {
+		s.woken = make(chan struct{}, 1)
+	}
+	return s.woken
+}
+
+// Run fetches until ctx ends.
+func (s *Stapler) Run(ctx context.Context) {
+	s.mu.Lock()
+	woken := s.wakeLocked()
+	s.mu.Unlock()
+	// Either other certificates are wanted, or the time of some answer has come.
+	for ctx.Err() == nil {
+		next := s.fetchAll(ctx)
+		timer := time.NewTimer(next)
+		select {
+		case <-woken:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// fetchAll asks about every certificate whose time has come, and returns when that is so next.
+func (s *Stapler) fetchAll(ctx context.Context) time.Duration {
+	s.mu.Lock()
+	wanted := s.wanted
+	if s.again == nil {
+		s.again = make(map[string]time.Time)
+	}
+	again := maps.Clone(s.again)
+	s.mu.Unlock()
+
+	stapled := make(map[*tls.Certificate]staple)
+	if all := s.stapled.Load(); all != nil {
+		for _, pair := range wanted {
+			if found, ok := (*all)[pair]; ok {
+				stapled[pair] = found
+			}
+		}
+	}
+	var mu sync.Mutex // guards stapled and again
+	var asking sync.WaitGroup
+	slots := make(chan struct{}, stapleAtOnce)
+	now := time.Now()
+	for _, pair := range wanted {
+		if now.Before(again[string(pair.Certificate[0])]) {
+			continue
+		}
+		slots <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-slots }()
+			text, answer, err := s.fetch(ctx, pair)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				again[string(pair.Certificate[0])] = time.Now().Add(stapleRetry)
+				if ctx.Err() == nil {
+					s.log().Warn("no answer about a certificate to staple; handshakes go without", "certificate", nameOf(pair.Leaf), "err", err)
+				}
+				return
+			}
+			half := time.Until(answer.NextUpdate) / 2
+			again[string(pair.Certificate[0])] = time.Now().Add(max(half, stapleLeast))
+			shown := *pair
+			shown.OCSPStaple = text
+			stapled[pair] = staple{&shown, answer.NextUpdate}
+		})
+	}
+	asking.Wait()
+	s.stapled.Store(&stapled)
+	next := time.Hour
+	kept := make(map[string]time.Time, len(wanted))
+	for _, pair := range wanted {
+		der := string(pair.Certificate[0])
+		kept[der] = again[der]
+		next = min(next, time.Until(again[der]))
+	}
+	s.mu.Lock()
+	s.again = kept
+	s.mu.Unlock()
+	return max(next, time.Second)
+}
+
+// fetch asks the authority about a certificate.
+func (s *Stapler) fetch(ctx context.Context, pair *tls.Certificate) (text []byte, answer *ocsp.Response, err error) {
+	issuer, err := x509.ParseCertificate(pair.Certificate[1])
+	if err != nil {
+		return nil, nil, err
+	}
+	question, err := ocsp.CreateRequest(pair.Leaf, issuer, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, stapleWait)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, pair.Leaf.OCSPServer[0], bytes.NewReader(question))
+	if err != nil {
+		return nil, nil, err
+	}
+	if request.URL.Scheme != "http" && request.URL.Scheme != "https" {
+		return nil, nil, fmt.Errorf("%q is no address of an OCSP server", pair.Leaf.OCSPServer[0])
+	}
+	request.Header.Set("Content-Type", "application/ocsp-request")
+	client := s.Client
+	if client == nil {
+		client = http.DefaultClient
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, nil, fmt.Errorf("the OCSP server answered %d", response.StatusCode)
+	}
+	text, err = io.ReadAll(io.LimitReader(response.Body, stapleAnswer+1))
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(text) > stapleAnswer {
+		return nil, nil, errors.New("the OCSP server's answer is too long")
+	}
+	answer, err = ocsp.ParseResponseForCert(text, pair.Leaf, issuer)
+	if err != nil {
+		return nil, nil, err
+	}
+	now := time.Now()
+	switch {
+	case answer.Status == ocsp.Unknown:
+		return nil, nil, errors.New("the authority does not know it")
+	case now.Before(answer.ThisUpdate.Add(-5 * time.Minute)): // clocks differ
+		return nil, nil, errors.New("the answer is not valid yet")
+	case answer.NextUpdate.IsZero() || !now.Before(answer.NextUpdate):
+		return nil, nil, errors.New("the answer is not valid any more")
+	}
+	return text, answer, nil
+}
+
+func (s *Stapler) log() *slog.Logger {
+	if s.Log != nil {
+		return s.Log
+	}
+	return slog.Default()
+}

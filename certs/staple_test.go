@@ -1,0 +1,99 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ocsp"
+)
+
+func TestHandshakesBringWhatTheAuthoritySays(t *testing.T) {
+	ca := newAuthority(t)
+	var life atomic.Int64
+	life.Store(int64(time.Hour))
+	var status, asked atomic.Int64
+	responder := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		body, _ := io.ReadAll(r.Body)
+		question, err := ocsp.ParseRequest(body)
+		if err != nil || status.Load() != 0 {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		text, err := ocsp.CreateResponse(ca.issuer, ca.issuer, ocsp.Response{
+			Status: ocsp.Good, SerialNumber: question.SerialNumber, ThisUpdate: time.Now().Add(-time.Minute), NextUpdate: time.Now().Add(time.Duration(life.Load())),
+		}, ca.key)
+		if err != nil {
+			t.Error(err)
+		}
+		w.Write(text)
+	}))
+	defer responder.Close()
+	ca.ocsp = responder.URL
+	pair := func(name string) *tls.Certificate {
+		cert, key := ca.issue(t, name)
+		p, err := Parse(append(cert, ca.intermediate...), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	stapler := &Stapler{Log: slog.New(slog.DiscardHandler)}
+	store := Store{Stapler: stapler}
+	var running sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	running.Go(func() { stapler.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	address := listen(t, &store)
+	set := func(p *tls.Certificate) {
+		c := Certificates{ByHost: map[string]*Host{"a.test": {Pairs: []*tls.Certificate{p}}}}
+		store.Set(c)
+		stapler.Want(c)
+	}
+	eventually := func(what string, check func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); !check(); {
+			if time.Now().After(deadline) {
+				t.Fatalf("waited in vain until %s", what)
+			}
+			<-time.After(5 * time.Millisecond)
+		}
+	}
+	stapled := func() bool {
+		text := handshake(t, address, "a.test").ConnectionState().OCSPResponse
+		if len(text) == 0 {
+			return false
+		}
+		answer, err := ocsp.ParseResponse(text, ca.issuer)
+		return err == nil && answer.Status == ocsp.Good
+	}
+	set(pair("a.test"))
+	eventually("a handshake brings the answer", stapled)
+	before := asked.Load()
+	set(store.now().ByHost["a.test"].Pairs[0]) // the same certificate
+	if !stapled() || asked.Load() != before {
+		t.Error("the answer was asked for twice, or was lost")
+	}
+	life.Store(-int64(time.Second))
+	set(pair("a.test"))
+	eventually("the server was asked about another certificate", func() bool { return asked.Load() > before })
+	if stapled() {
+		t.Error("an answer is stapled that is not valid any more")
+	}
+	before = asked.Load()
+	status.Store(502)
+	set(pair("a.test"))
+	eventually("the server was asked that is away", func() bool { return asked.Load() > before })
+	if stapled() {
+		t.Error("something is stapled that nobody said")
+	}
+}
