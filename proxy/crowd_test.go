@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -138,7 +137,7 @@ func TestEveryEndOfAConnectionIsCounted(t *testing.T) {
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		io.Copy(io.Discard, c)
 	}))
-	tunnel := strings.Replace(get, "/", "/tunnel", 1)
+	tunnel := "GET /tunnel HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
 	for name, connect := range map[string]func() io.Closer{
 		"silent":           func() io.Closer { return open(t, plain) },
 		"kept":             func() io.Closer { c := open(t, plain); c.ask(get); return c },

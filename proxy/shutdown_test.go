@@ -38,7 +38,7 @@ func TestShutdownWaitsForRequestsAndTunnels(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tunnel.Close()
-	io.WriteString(tunnel, "GET /tunnel HTTP/1.1\r\nHost: a.test\r\n\r\n")
+	io.WriteString(tunnel, "GET /tunnel HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	<-arrived
 	answered := make(chan string, 1)
 	go func() {
@@ -143,7 +143,7 @@ func TestEveryShutdownWaitsForTunnels(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tunnel.Close()
-	io.WriteString(tunnel, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+	io.WriteString(tunnel, "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	<-arrived
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
@@ -306,7 +306,7 @@ func TestShutdownReturnsWhenEverythingIsTold(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer c.Close()
-				io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a.test\r\n\r\n")
+				io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 				connections = append(connections, c)
 				<-arrived
 			}

@@ -17,6 +17,7 @@ import (
 // pass.
 type pass struct {
 	step   func(fd uintptr) bool // kept, since a closure for each pass is an allocation
+	on     bool                  // a handler runs within it
 	empty  bool                  // the socket was, when it was read last
 	ended  passEnd
 	status int // with which bad is refused; 0: its own
@@ -101,7 +102,10 @@ func (c *conn) stepPass(fd uintptr) bool {
 			p.ended = passBad
 			return true
 		}
-		if !c.answer() {
+		p.on = true
+		more := c.answer()
+		p.on = false
+		if !more {
 			return true
 		}
 		c.enter(phaseIdle)

@@ -397,6 +397,7 @@ func (c *conn) cut() {
 	if c.server.endRestLocked(c) {
 		return
 	}
+	c.net.SetDeadline(past) // before anybody can write
 	c.cancel()
 	go c.net.Close() // which waits for a pass to end
 }

@@ -459,10 +459,14 @@ func (w *response) abort() {
 	w.release()
 }
 
-// Hijack is for http.Hijacker: what was collected is sent before.
+// Hijack is for http.Hijacker: what was collected is sent before. Within a pass it is not supported, that is, for requests in
+// the clear that neither ask for another protocol nor have a body.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if w.c.hijacked {
+	switch {
+	case w.c.hijacked:
 		return nil, nil, http.ErrHijacked
+	case w.c.pass.on:
+		return nil, nil, http.ErrNotSupported
 	}
 	if w.status != 0 && w.n > 0 {
 		head := w.out[:w.n]
