@@ -184,8 +184,8 @@ func TestFloodsAreClosed(t *testing.T) {
 			if c.within > 0 {
 				select {
 				case frames = <-seen.frames:
-				default: // net/http may be the first, where requests come faster than their handlers begin
-					if how != "GOAWAY ENHANCE_YOUR_CALM" {
+				default: // it was closed while an answer was written, or by net/http, which is first where requests outrun their handlers
+					if s.Floods() == 0 && how != "GOAWAY ENHANCE_YOUR_CALM" {
 						t.Errorf("was not closed; %s", how)
 					}
 				}
