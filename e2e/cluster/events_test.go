@@ -57,7 +57,7 @@ var brokenIngresses = []struct{ name, manifest, reason, note string }{
 	{"conflict", ingress("conflict", ours, "rules:", rule("web.test", "/", "Prefix", "web")), "PathConflict", "default/web"},
 	{"bad-annotation", annotated("bad-annotation", "nginx.ingress.kubernetes.io/ssl-redirect", "perhaps"), "BadAnnotation", `"perhaps"`},
 	{"unknown-annotation", annotated("unknown-annotation", "nginx.ingress.kubernetes.io/ssl-redirekt", "true"), "UnknownAnnotation", "ssl-redirect"},
-	{"unsupported-annotation", annotated("unsupported-annotation", "nginx.ingress.kubernetes.io/auth-tls-secret", "default/ca"), "UnsupportedAnnotation", "auth-tls-secret"},
+	{"unsupported-annotation", annotated("unsupported-annotation", "nginx.ingress.kubernetes.io/opentelemetry-operation-name", "web"), "UnsupportedAnnotation", "opentelemetry-operation-name"},
 	{"bad-regex", strings.Replace(annotated("bad-regex", "nginx.ingress.kubernetes.io/use-regex", "true"), "{path: /, pathType: Prefix", `{path: "/a(b", pathType: ImplementationSpecific`, 1), "InvalidValue", "/a(b"},
 	{"bad-certificate", ingress("bad-certificate", ours, "tls: [{hosts: [bad-certificate.test], secretName: garbage}]", "rules:", rule("bad-certificate.test", "/", "Prefix", "web")), "BadCertificate", `"garbage"`},
 	{"other-host", ingress("other-host", ours, "tls: [{hosts: [other-host.test], secretName: certificate}]", "rules:", rule("other-host.test", "/", "Prefix", "web")), "HostNotCovered", `"other-host.test"`},

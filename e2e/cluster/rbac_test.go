@@ -16,7 +16,9 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"sallyport/e2e"
@@ -49,8 +51,15 @@ func TestEveryPermissionIsNeeded(t *testing.T) {
 			if g.verb == "list" {
 				launch = func(t testing.TB, flags ...string) *cluster.Sallyport { return c.LaunchVia(t, gate, flags...) }
 			}
+			if g.ofTickets() {
+				ageTickets(t, c, g)
+			}
 			j := begin(t, c, fmt.Sprintf("grant-%d", i), launch)
 			e2e.Eventually(t, "the log names the permission", func() error { return j.complains(g) })
+			if g.ofTickets() {
+				ticketsStay(t, c, g)
+				return
+			}
 			j.fails(t, g)
 		})
 	}
@@ -67,6 +76,49 @@ func (g grant) rule() rbacv1.PolicyRule {
 		rule.ResourceNames = []string{g.name}
 	}
 	return rule
+}
+
+const ticketSecret = "sallyport-session-tickets"
+
+// ofTickets reports whether a grant is for the keys of session tickets, without which all is served the same: clients resume
+// their sessions at one replica alone.
+func (g grant) ofTickets() bool {
+	return g.resource == "secrets" && (g.name == ticketSecret || g.verb == "create")
+}
+
+// ageTickets leaves no keys where some may not be made, and else one that is due to be replaced.
+func ageTickets(t testing.TB, c *cluster.Cluster, g grant) {
+	t.Helper()
+	secrets := c.Client().CoreV1().Secrets(cluster.Namespace)
+	err := secrets.Delete(t.Context(), ticketSecret, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	if g.verb == "create" {
+		return
+	}
+	old := strconv.FormatInt(time.Now().Add(-24*time.Hour).Unix(), 10)
+	if _, err := secrets.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: ticketSecret}, Data: map[string][]byte{old: make([]byte, 32)},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ticketsStay holds that nothing has become of what ageTickets left.
+func ticketsStay(t testing.TB, c *cluster.Cluster, g grant) {
+	t.Helper()
+	secret, err := c.Client().CoreV1().Secrets(cluster.Namespace).Get(t.Context(), ticketSecret, metav1.GetOptions{})
+	switch {
+	case g.verb == "create":
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("the Secret of session tickets: %v, want none", err)
+		}
+	case err != nil:
+		t.Error(err)
+	case len(secret.Data) != 1:
+		t.Errorf("there are %d keys of session tickets, want the old one", len(secret.Data))
+	}
 }
 
 // roles are what deploy/ allows Sallyport, in the cluster first and then in its own namespace.
