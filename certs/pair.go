@@ -12,7 +12,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"slices"
 	"strings"
 	"time"
@@ -168,27 +167,13 @@ func SelfSigned() (*tls.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the default certificate: %w", err)
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	form, err := templateFrom(time.Now(), 365*24*time.Hour)
 	if err != nil {
 		return nil, fmt.Errorf("make the default certificate: %w", err)
 	}
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: selfSignedName, Organization: []string{"Sallyport"}},
-		DNSNames:     []string{selfSignedHost},
-		NotBefore:    now.Add(-time.Hour), // clocks differ
-		NotAfter:     now.AddDate(1, 0, 0),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, fmt.Errorf("make the default certificate: %w", err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, fmt.Errorf("make the default certificate: %w", err)
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+	form.Subject = pkix.Name{CommonName: selfSignedName, Organization: []string{"Sallyport"}}
+	form.DNSNames = []string{selfSignedHost}
+	form.KeyUsage = x509.KeyUsageDigitalSignature
+	form.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	return certify(form, form, key, key)
 }

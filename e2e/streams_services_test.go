@@ -58,31 +58,16 @@ endpoints: [{addresses: [127.0.0.1]}]
 
 // echoTCP and echoUDP are endpoints that answer what they get behind their name.
 func echoTCP(t testing.TB, name string) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
+	return serveRaw(t, func(c net.Conn) {
+		lines := bufio.NewReader(c)
 		for {
-			c, err := l.Accept()
+			line, err := lines.ReadString('\n')
 			if err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				lines := bufio.NewReader(c)
-				for {
-					line, err := lines.ReadString('\n')
-					if err != nil {
-						return
-					}
-					io.WriteString(c, name+" "+line)
-				}
-			}()
+			io.WriteString(c, name+" "+line)
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 func echoUDP(t testing.TB, name string) string {

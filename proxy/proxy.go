@@ -11,7 +11,7 @@
 // # A request's way
 //
 //  1. Its connection says who the client is, where load balancers speak the PROXY protocol (listener.go).
-//  2. net/http reads it from the wire. Everything about that is in http.go, behind which another engine can stand.
+//  2. proxy/http1 reads it from the wire, net/http where it is HTTP/2. Everything about that is in http.go and secure.go.
 //  3. An [Exchange] begins: one value that holds everything anybody will know about this request.
 //  4. It is admitted or refused: method, host and target must each have one reading (admit.go, host.go, target.go).
 //  5. What the client says about itself is replaced by what is known (forwarded.go).
@@ -284,7 +284,7 @@ func (s *Server) finish(v *visit, r *http.Request) {
 	case r.Context().Err() != nil:
 		e.Status, e.Reason = StatusClientClosed, ClientClosed
 	case fault == nil && !v.response.hijacked:
-		e.Status = http.StatusOK // net/http writes it
+		e.Status = http.StatusOK // the server on the wire writes it
 	}
 	v.response.settle()
 	v.body.end()
