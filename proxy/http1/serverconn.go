@@ -79,18 +79,23 @@ func (c *conn) identify() {
 		state := t.ConnectionState()
 		c.tls, plain = &state, t.NetConn()
 	}
-	for {
-		wrapped, ok := plain.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		plain = wrapped.NetConn()
-	}
+	plain = beneath(plain)
 	if tcp, ok := plain.(*net.TCPConn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
 			raw.Control(func(fd uintptr) { c.fd = int(fd) })
 			c.raw, c.direct = raw, readsSockets && plain == c.net
 		}
+	}
+}
+
+// beneath is the connection that another one is made of, however deep.
+func beneath(c net.Conn) net.Conn {
+	for {
+		wrapped, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return c
+		}
+		c = wrapped.NetConn()
 	}
 }
 
@@ -129,15 +134,7 @@ func (c *conn) finish() {
 // reset has the connection end without what the client did not take, which would stay with the kernel for minutes, megabytes
 // of it.
 func (c *conn) reset() {
-	plain := c.net
-	for {
-		wrapped, ok := plain.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		plain = wrapped.NetConn()
-	}
-	if tcp, ok := plain.(*net.TCPConn); ok {
+	if tcp, ok := beneath(c.net).(*net.TCPConn); ok {
 		tcp.SetLinger(0)
 	}
 }
