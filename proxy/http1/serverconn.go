@@ -59,6 +59,7 @@ type conn struct {
 	expired  atomic.Bool  // the connection was given up
 	nudged   atomic.Bool  // the connection is to rest, or rests
 	waits    bool         // for the first bytes of a request
+	talks    bool         // the client may have more to say, and its answer is the last
 	hijacked bool
 }
 
@@ -104,6 +105,9 @@ func (c *conn) serve() {
 	rests := false
 	defer func() {
 		if !rests {
+			if c.talks {
+				c.linger()
+			}
 			c.finish()
 		}
 	}()
@@ -277,6 +281,7 @@ func (c *conn) settle(keep bool) bool {
 	c.body.closed = true
 	c.body.mu.Unlock()
 	if c.reader.Done() {
+		c.talks = !keep && !c.res.failed && c.mayTalk()
 		return keep
 	}
 	if !keep || c.body.failed.Load() || c.body.waiting.Load() {
@@ -290,6 +295,12 @@ func (c *conn) settle(keep bool) bool {
 		return false
 	}
 	return true
+}
+
+// mayTalk reports whether the client, whose last answer is written, has sent more than its request, or may: it may send the
+// next request at any time where it is we who end the connection, and knows better where it has asked for that.
+func (c *conn) mayTalk() bool {
+	return !c.request.Close || len(c.reader.Buffered()) > 0 || c.raw == nil || unread(c.raw)
 }
 
 // linger ends the connection in a way that lets a client read its answer though it still sends.
