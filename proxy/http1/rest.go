@@ -27,6 +27,8 @@ func (c *conn) idles(now int64) bool {
 
 // nudge makes the read fail that waits for the next request.
 func (c *conn) nudge() {
+	c.nudging.Lock()
+	defer c.nudging.Unlock()
 	c.nudged.Store(true)
 	c.net.SetReadDeadline(past)
 }
@@ -37,6 +39,8 @@ func (c *conn) unnudge() bool {
 	if !c.nudged.Load() || c.expired.Load() {
 		return false
 	}
+	c.nudging.Lock() // or a nudge that has only begun would set its deadline after this
+	defer c.nudging.Unlock()
 	c.net.SetReadDeadline(time.Time{})
 	c.nudged.Store(false)
 	if c.expired.Load() { // just now: the deadline was not ours any more

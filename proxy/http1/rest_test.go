@@ -163,3 +163,36 @@ func TestConnectionsAtRestHoldLittle(t *testing.T) {
 		c.Close()
 	}
 }
+
+// timed is a connection that notes its read deadline.
+type timed struct {
+	net.Conn
+	deadline time.Time
+}
+
+func (c *timed) SetReadDeadline(t time.Time) error {
+	runtime.Gosched()
+	c.deadline = t
+	return nil
+}
+
+// TestNudgesLeaveNoDeadline: a connection that a request comes on just when it is nudged must not be left with a deadline that
+// has passed and that nobody knows to be a nudge: its next read would fail.
+func TestNudgesLeaveNoDeadline(t *testing.T) {
+	at := &timed{}
+	c := &conn{server: &Server{}, net: at}
+	for range 10_000 {
+		done := make(chan bool)
+		go func() {
+			c.nudge()
+			done <- true
+		}()
+		for !c.unnudge() {
+			runtime.Gosched()
+		}
+		<-done
+		if !at.deadline.IsZero() {
+			t.Fatalf("the deadline is %v, want none", at.deadline)
+		}
+	}
+}

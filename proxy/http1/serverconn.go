@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -57,6 +58,7 @@ type conn struct {
 	last     atomic.Bool  // the client wants no further request
 	lost     atomic.Bool  // the client was seen to have left
 	expired  atomic.Bool  // the connection was given up
+	nudging  sync.Mutex   // held while nudged changes together with the deadline
 	nudged   atomic.Bool  // the connection is to rest, or rests
 	waits    bool         // for the first bytes of a request
 	talks    bool         // the client may have more to say, and its answer is the last
@@ -415,8 +417,8 @@ func (c *conn) hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.hijacked = true
 	buffered := append([]byte(nil), c.reader.Buffered()...)
 	c.reader.Release()
-	c.net.SetDeadline(time.Time{})
 	c.server.forget(c, http.StateHijacked)
+	c.net.SetDeadline(time.Time{}) // now that nobody sets another
 	in := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(buffered), c.net), max(4096, len(buffered)))
 	in.Peek(len(buffered)) // so that they are what is buffered there
 	return c.net, bufio.NewReadWriter(in, bufio.NewWriter(c.net)), nil
