@@ -32,6 +32,9 @@ func (w *response) WriteHeader(status int) {
 	if status >= 200 && !w.wrote {
 		w.wrote = true
 		w.exchange.Status = status
+		if w.server.draining.Load() {
+			w.Header().Set("Connection", "close") // HTTP/2 makes a GOAWAY of it
+		}
 		var strict []string
 		if w.exchange.secure {
 			strict = w.server.believed().strict

@@ -326,3 +326,26 @@ func TestShutdownReturnsWhenEverythingIsTold(t *testing.T) {
 		})
 	}
 }
+
+// TestAnswersWhileDrainingAreTheLast: those too whose requests came before.
+func TestAnswersWhileDrainingAreTheLast(t *testing.T) {
+	s := new(Server)
+	goOn := make(chan bool)
+	plain, _ := front(t, s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		goOn <- true
+		<-goOn
+		io.WriteString(w, "ok")
+	}))
+	c, err := net.Dial("tcp", plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+	<-goOn
+	s.Drain()
+	goOn <- true
+	if res, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || !res.Close {
+		t.Errorf("%v, %v; want an answer that is the last", res, err)
+	}
+}

@@ -47,6 +47,9 @@ func (c *conn) serveDirect() (rests bool) {
 	for {
 		p.empty, p.ended, p.bad, p.status = false, passOver, nil, 0
 		if err := c.raw.Read(p.step); err != nil {
+			if c.server.ending() && c.unnudge() {
+				continue // for what has come meanwhile
+			}
 			return c.rest(err) // closed, or given up, or idle for a while
 		}
 		if p.ended == passMore {
@@ -115,25 +118,24 @@ func (c *conn) stepPass(fd uintptr) bool {
 // readPass reads what the socket has, and reports whether there is nothing to read yet.
 func (c *conn) readPass(fd uintptr) (wait bool, err error) {
 	p := &c.pass
-	if p.empty {
+	ending := c.server.ending()
+	if p.empty && !ending {
 		p.empty = false // what comes now, the kernel will tell of
 		return true, nil
-	}
-	if c.server.draining.Load() && c.server.isClosed() {
-		return false, io.EOF
 	}
 	room := c.reader.Room()
 	n, err := ReadSocket(fd, room)
 	switch {
-	case err == syscall.EAGAIN:
+	case err == syscall.EAGAIN && !ending:
 		return true, nil
-	case err == nil && n == 0:
+	case err == syscall.EAGAIN, err == nil && n == 0:
 		return false, io.EOF
 	case err != nil:
 		return false, err
 	}
 	c.reader.Filled(n)
-	p.empty = n < len(room)
+	// An end that was there already, the kernel does not tell of again. Most clients that send one do so with their first words.
+	p.empty = n < len(room) && c.served > 0
 	return false, nil
 }
 

@@ -33,6 +33,17 @@ func (c *conn) nudge() {
 	c.net.SetReadDeadline(past)
 }
 
+// look has the read that waits for the next request find what has come already, and not wait for more.
+func (c *conn) look() {
+	c.nudging.Lock()
+	defer c.nudging.Unlock()
+	c.nudged.Store(true)
+	c.net.SetReadDeadline(time.Now().Add(lastLook))
+}
+
+// lastLook is enough to read what is there: a deadline that has passed would have nothing read at all.
+const lastLook = 5 * time.Millisecond
+
 // unnudge takes that back, and reports whether there was a nudge. One that comes late, when a request has come meanwhile,
 // must not harm that.
 func (c *conn) unnudge() bool {

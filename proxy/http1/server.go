@@ -207,6 +207,9 @@ func (s *Server) Close() error {
 	return nil
 }
 
+// ending reports whether connections end once they are idle.
+func (s *Server) ending() bool { return s.draining.Load() && s.isClosed() }
+
 func (s *Server) isClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -151,11 +151,15 @@ func (c *conn) next() (more, rests bool) {
 		c.enter(phaseIdle)
 	}
 	if len(c.reader.Buffered()) == 0 {
-		if c.server.draining.Load() && c.server.isClosed() {
-			return false, false
-		}
 		c.reader.Release()
+		ending := c.server.ending()
+		if ending {
+			c.look()
+		}
 		if err := c.awaitBytes(); err != nil {
+			if !ending && c.server.ending() && c.nudged.Load() && !c.expired.Load() {
+				return true, false // for what has come meanwhile
+			}
 			return false, c.rest(err)
 		}
 	}
@@ -398,7 +402,7 @@ func (c *conn) closeIdle() {
 	case phaseNew:
 		go c.net.Close() // which waits for a pass to end
 	case phaseIdle:
-		c.net.SetReadDeadline(past)
+		c.nudge()
 	}
 }
 

@@ -195,7 +195,7 @@ func (w *response) writeHead() {
 			}
 		}
 	}
-	w.close = w.close || c.unread()
+	w.close = w.close || c.unread() || c.server.draining.Load()
 	if lengths := w.header["Content-Length"]; len(lengths) == 1 {
 		w.length = parseLength(lengths[0])
 	}
