@@ -82,3 +82,14 @@ func TestAnswersOfAnEndingServerAreTheLast(t *testing.T) {
 		t.Errorf("%v, %v; want an answer that is the last", res, err)
 	}
 }
+
+// TestDeadlinesOfBodiesAreNoneOfTheNextRequest: who gives a body up may do so when it has just been read.
+func TestDeadlinesOfBodiesAreNoneOfTheNextRequest(t *testing.T) {
+	s := &Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		echo(w, r)
+		http.NewResponseController(w).SetReadDeadline(past)
+	})}
+	c := dial(t, serve(t, s))
+	c.ask(t, "POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nok", `POST /b "ok" <nil> map[]`)
+	c.ask(t, simple, simpleEcho)
+}

@@ -482,7 +482,10 @@ func (w *response) EnableFullDuplex() error { return nil }
 
 // SetReadDeadline is for http.ResponseController. A time that has passed ends the reading of the body for good.
 func (w *response) SetReadDeadline(t time.Time) error {
-	if !t.IsZero() && t.Before(time.Now()) && !w.c.complete.Load() {
+	if !t.IsZero() && t.Before(time.Now()) {
+		if w.c.complete.Load() {
+			return nil // it would be the next request that cannot be read
+		}
 		w.c.body.failed.Store(true)
 	}
 	return w.c.net.SetReadDeadline(t)

@@ -21,6 +21,7 @@ type upload struct {
 	r        *http.Request
 	trailers []string              // names of fields that may be sent behind the body
 	done     chan struct{}         // closed when the goroutine has ended
+	read     atomic.Bool           // the client has sent everything; true before the last of it goes to the endpoint
 	whole    bool                  // everything was sent; good once done is closed
 	fault    atomic.Pointer[fault] // why it ended early; nil when the endpoint only stopped reading: its answer tells more
 }
@@ -53,8 +54,11 @@ func (x *trip) uploading() bool {
 	}
 }
 
-// waits reports whether the client may still be sending a body that nobody will read.
-func (x *trip) waits() bool { return x.rewinder == nil && x.uploading() }
+// waits reports whether the client may still be sending a body that nobody will read. An endpoint that answers what it has
+// read to the end is often sooner than the goroutine that has sent it is done.
+func (x *trip) waits() bool {
+	return x.rewinder == nil && x.uploading() && (x.upload == nil || !x.upload.read.Load())
+}
 
 // endUpload stops the upload if it is still going and waits for its end. It reports whether the endpoint got a whole
 // request, so that the connection can carry another.
@@ -63,7 +67,14 @@ func (x *trip) endUpload(c *conn) (whole bool) {
 		return !x.streamed
 	}
 	u := x.upload
-	if x.uploading() {
+	switch {
+	case !x.uploading():
+	case u.read.Load():
+		u.settle() // the last bytes are on their way
+		if x.uploading() {
+			c.abort()
+		}
+	default:
 		c.abort() // wakes a write
 		x.stopBody()
 	}
@@ -108,7 +119,7 @@ func (u *upload) stop(f *fault) {
 	u.c.abort()
 }
 
-// settle gives the upload a moment to say why it ends. When net/http cannot read on, it cancels the request's context
+// settle gives the upload a moment to end, and to say why. When net/http cannot read on, it cancels the request's context
 // before it returns from the read, so that a body that only stalled looks at first as if the client had left.
 func (u *upload) settle() {
 	moment := time.NewTimer(250 * time.Millisecond)
@@ -135,10 +146,12 @@ func (u *upload) write(p []byte) bool {
 func (u *upload) fixed(buffer []byte) {
 	for left := u.r.ContentLength; left > 0; {
 		n, err := u.r.Body.Read(buffer[:min(left, int64(len(buffer)))])
+		if left -= int64(n); left == 0 {
+			u.read.Store(true)
+		}
 		if n > 0 && !u.write(buffer[:n]) {
 			return
 		}
-		left -= int64(n)
 		if err != nil && left > 0 {
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
@@ -156,6 +169,9 @@ const sizeRoom = 6
 func (u *upload) chunked(buffer []byte) {
 	for {
 		n, err := u.r.Body.Read(buffer[sizeRoom : len(buffer)-2])
+		if err == io.EOF {
+			u.read.Store(true)
+		}
 		if n > 0 && !u.write(chunk(buffer, n)) {
 			return
 		}

@@ -3,9 +3,12 @@ package upstream
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -219,4 +222,33 @@ func TestEndpointThatIgnoresExpectGetsTheBodyInTime(t *testing.T) {
 	if res, err := http.ReadResponse(in, nil); err != nil || res.StatusCode != 200 {
 		t.Errorf("answer %v, %v; want 200", res, err)
 	}
+}
+
+// TestUploadsThatAreWholeEndNoConnection: an endpoint that has the last bytes answers at once, often before the goroutine that
+// has written them can say so.
+func TestUploadsThatAreWholeEndNoConnection(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	f := front(t, 1, New(poolOf(t, endpoint(t, answers(ok2))), Options{}))
+	var clients sync.WaitGroup
+	for i := range 8 {
+		clients.Go(func() {
+			body := "1\r\na\r\n0\r\n\r\n"
+			head := "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+			if i%2 == 0 {
+				body = strings.Repeat("a", maxSmall+1)
+				head = fmt.Sprintf("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: %d\r\n\r\n", len(body))
+			}
+			c, in := f.raw(t, "")
+			for n := range 300 {
+				io.WriteString(c, head+body)
+				res, err := http.ReadResponse(in, nil)
+				if err != nil || res.Close {
+					t.Errorf("answer %d: %v, %v; want one that is not the last", n, res, err)
+					return
+				}
+				io.Copy(io.Discard, res.Body)
+			}
+		})
+	}
+	clients.Wait()
 }
