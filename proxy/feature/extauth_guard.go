@@ -141,7 +141,7 @@ func (g *authGuard) question(r *http.Request, e *proxy.Exchange, address string)
 	header := make(http.Header, len(r.Header)+8)
 	for name, values := range r.Header {
 		if describes(name) {
-			header[name] = values
+			header[name] = slices.Clone(values) // net/http may be at it when the client's connection has its next request
 		}
 	}
 	ask.Header = header

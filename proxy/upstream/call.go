@@ -143,14 +143,19 @@ func (x *trip) startCall(o *outgoing) {
 	}
 }
 
+// header is the fields that the endpoint gets, in memory of their own: net/http may be at them when the call is over and the
+// client's connection has its next request in its.
 func (c *call) header() http.Header {
 	r := c.x.r
 	header := make(http.Header, len(r.Header)+2)
+	own := make([]string, 0, len(r.Header)+2)
 	for name, values := range r.Header {
 		if ofConnection(name) || name == "Host" || name == "Content-Length" || name == "Expect" || !valid(name, values) {
 			continue
 		}
-		header[name] = values
+		n := len(own)
+		own = append(own, values...)
+		header[name] = own[n:len(own):len(own)]
 	}
 	if acceptsTrailers(r.Header) {
 		header["Te"] = []string{"trailers"}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -544,5 +545,16 @@ func TestAnswersOfHTTP1ClientsAreWhole(t *testing.T) {
 	got := f.do(t, r)
 	if got.text != string(message("re: a")) || got.Trailer.Get("Grpc-Status") != "0" || got.Trailer.Get("X-Unannounced") != "1" {
 		t.Errorf("got %q, trailer %v", got.text, got.Trailer)
+	}
+}
+
+// TestCallsHaveFieldsOfTheirOwn: those of the request belong to the client's connection, which uses them again.
+func TestCallsHaveFieldsOfTheirOwn(t *testing.T) {
+	r := httptest.NewRequest("POST", "/", nil)
+	r.Header = http.Header{"A": {"1"}, "B": {"2", "3"}}
+	header := (&call{x: &trip{r: r}}).header()
+	r.Header["A"][0], r.Header["B"][1] = "x", "x"
+	if got, want := fmt.Sprint(header["A"], header["B"]), "[1] [2 3]"; got != want {
+		t.Errorf("the fields are %s, want %s", got, want)
 	}
 }
