@@ -207,6 +207,30 @@ func (p *Process) Resident(t testing.TB) int {
 	return pages * os.Getpagesize()
 }
 
+// WatchResident starts to watch the memory that the process holds, and returns what says the most it has held since, in
+// bytes.
+func (p *Process) WatchResident(t testing.TB) (most func() int) {
+	t.Helper()
+	folder := "/proc/" + strconv.Itoa(p.cmd.Process.Pid)
+	const forgetTheMost = "5" // proc(5)
+	if err := os.WriteFile(folder+"/clear_refs", []byte(forgetTheMost), 0); err != nil {
+		t.Fatal(err)
+	}
+	return func() int {
+		t.Helper()
+		status, err := os.ReadFile(folder + "/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(status), "\nVmHWM:")
+		var kib int
+		if _, err := fmt.Sscanf(rest, "%d kB", &kib); err != nil {
+			t.Fatalf("the status of the process has no VmHWM: %v", err)
+		}
+		return kib << 10
+	}
+}
+
 // Client is an HTTP client for which every host is this process: port 80 of a URL is its HTTP port, 443 its HTTPS
 // port. It follows no redirect, keeps no cookie and takes any certificate. Configure may change its transport; nil
 // leaves it.
