@@ -153,6 +153,7 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 			if f.reason == proxy.ConnectRefused && x.refusals < maxRefusals {
 				x.refusals++
 				x.tries--
+				return f, x.mayMove(what, o.safe) // nobody was asked: the budget is for those who are
 			}
 		case ended && a.Reused && !fresh && !ofStream(f.err):
 			if x.repeatable(o.safe) && (o.safe || x.t.options.Retry.has(what)) {
