@@ -150,7 +150,7 @@ func (x *trip) connectTimeout(endpoint *Endpoint) time.Duration {
 		return o.ConnectTimeout
 	}
 	for _, other := range x.t.pool.members() {
-		if other != endpoint && other.available(false) && !tried(x.e, other.addr) {
+		if other != endpoint && other.available(false) && !tried(x.attempts(), other.addr) {
 			return limit
 		}
 	}
@@ -172,7 +172,7 @@ func (x *trip) next() (*Endpoint, *fault) {
 	if first && p.limited() && p.Len() > 0 {
 		return x.wait()
 	}
-	if endpoint := p.again(x.e.Attempts[x.before:]); endpoint != nil && x.enter(endpoint, true) {
+	if endpoint := p.again(x.attempts()); endpoint != nil && x.enter(endpoint, true) {
 		return endpoint, nil
 	}
 	return nil, nil

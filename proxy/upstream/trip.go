@@ -73,6 +73,10 @@ func (x *trip) multiplexed() bool { return x.protocol == GRPC || x.protocol == G
 // Deployment is rolled.
 const maxRefusals = 32
 
+// attempts are those of this trip. Another one of the same exchange may have been to the same endpoints before, for
+// something else: the page for an answer may come from the Service that gave it.
+func (x *trip) attempts() []proxy.Attempt { return x.e.Attempts[x.before:] }
+
 // send tries endpoints until one answers, and relays the answer.
 func (x *trip) send() *fault {
 	x.before = len(x.e.Attempts)
@@ -116,7 +120,7 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 	x.tries++
 	defer x.leave(endpoint)
 	begun := time.Now()
-	if len(x.e.Attempts) == x.before {
+	if len(x.attempts()) == 0 {
 		x.t.pool.care.budget.note(begun)
 	}
 	if !x.streamed || x.multiplexed() { // an answer is owed
