@@ -60,6 +60,34 @@ func TestRouteIsMadeAnewWhenItsServiceSpeaksAnotherProtocol(t *testing.T) {
 	}
 }
 
+func TestChecksSpeakWhatRequestsDo(t *testing.T) {
+	for _, c := range []struct {
+		appProtocol, annotation string // backend-protocol
+		want                    upstream.Protocol
+		plain                   bool
+	}{
+		{"https", "", upstream.HTTPS, false},
+		{"https", "GRPC", upstream.GRPC, false},
+		{"grpc", "", upstream.GRPC, false},
+		{"kubernetes.io/h2c", "", upstream.GRPC, true},
+		{"kubernetes.io/h2c", "GRPC", upstream.GRPC, false},
+	} {
+		s := snapshotOf(t, "kind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80, appProtocol: "+c.appProtocol+"}]}", backendOf("number: 80"))
+		annotations := map[string]string{"nginx.ingress.kubernetes.io/health-check-path": "/"}
+		if c.annotation != "" {
+			annotations["nginx.ingress.kubernetes.io/backend-protocol"] = c.annotation
+		}
+		s.Ingress(Key{"default", "a"}).Annotations = annotations
+		b := NewBuilder(everyIngress())
+		b.Build(s)
+		check := b.serviceOptions(poolID(Key{"default", "web"}, "80"), new(pooled)).Check
+		if check.Path != "/" || check.Protocol != c.want || check.Plain != c.plain {
+			t.Errorf("appProtocol %q, backend-protocol %q: checks of %q speak %d, plain %v; want %d, %v",
+				c.appProtocol, c.annotation, check.Path, check.Protocol, check.Plain, c.want, c.plain)
+		}
+	}
+}
+
 // TestServiceUpstreamLeadsToTheServiceItself is about where it leads; that an annotation asks for it is a script in e2e.
 func TestServiceUpstreamLeadsToTheServiceItself(t *testing.T) {
 	const service = "kind: Service\nmetadata: {name: web}\nspec: {clusterIP: %, ports: [{name: http, port: 80, targetPort: 8080}]}"

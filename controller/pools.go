@@ -74,25 +74,42 @@ func (b *Builder) updatePools(s *Snapshot, w *work) {
 
 // serviceOptions are what the oldest Ingress that asks something of a Service port asks. The others are told.
 func (b *Builder) serviceOptions(id upstream.ID, p *pooled) upstream.ServiceOptions {
-	var asking []*translated
+	type asker struct {
+		*translated
+		asks upstream.ServiceOptions
+	}
+	var asking []asker
 	for key := range b.services[Key{id.Namespace, id.Service}] {
 		t := b.ingresses[key]
-		if slices.ContainsFunc(t.targets, func(w wanted) bool { return w.target.id == id }) && t.features.Service != (upstream.ServiceOptions{}) {
-			asking = append(asking, t)
+		i := slices.IndexFunc(t.targets, func(w wanted) bool { return w.target.id == id })
+		if i < 0 {
+			continue
+		}
+		if asks := t.asks(t.targets[i].target); asks != (upstream.ServiceOptions{}) {
+			asking = append(asking, asker{t, asks})
 		}
 	}
 	if len(asking) == 0 {
 		return upstream.ServiceOptions{}
 	}
-	slices.SortFunc(asking, older)
+	slices.SortFunc(asking, func(a, b asker) int { return older(a.translated, b.translated) })
 	counts := asking[0]
 	for _, t := range asking[1:] {
-		if t.features.Service != counts.features.Service {
+		if t.asks != counts.asks {
 			p.problems = append(p.problems, t.newProblem(Warning, ReasonSharedService, "metadata.annotations",
 				"what they ask of port %q of Service %q is not what the older Ingress %s asks of it, which counts", id.Port, id.Service, counts.key))
 		}
 	}
-	return counts.features.Service
+	return counts.asks
+}
+
+// asks is what an Ingress asks of the endpoints of a target. Checks speak what requests do.
+func (t *translated) asks(to target) upstream.ServiceOptions {
+	o := t.features.Service
+	if o.Check.Path != "" && !t.features.ProtocolGiven {
+		o.Check.Protocol, o.Check.Plain = to.protocol, to.plain
+	}
+	return o
 }
 
 // depend notes which host name a pool's endpoints depend on, if any.
