@@ -1,9 +1,14 @@
 package controller
 
 import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 
+	"sallyport/proxy"
 	"sallyport/proxy/upstream"
 )
 
@@ -85,6 +90,29 @@ func TestChecksSpeakWhatRequestsDo(t *testing.T) {
 			t.Errorf("appProtocol %q, backend-protocol %q: checks of %q speak %d, plain %v; want %d, %v",
 				c.appProtocol, c.annotation, check.Path, check.Protocol, check.Plain, c.want, c.plain)
 		}
+	}
+}
+
+// TestDefaultBackendOfTheProcessIsSpokenToAsItsPortSays has one that knows HTTP/2 alone.
+func TestDefaultBackendOfTheProcessIsSpokenToAsItsPortSays(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }))
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	defer server.Close()
+	o := everyIngress()
+	o.DefaultBackend, o.AllowLoopback = Key{"default", "web"}, true
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	s := snapshotOf(t, "kind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80, appProtocol: kubernetes.io/h2c}]}",
+		"kind: EndpointSlice\nmetadata: {name: s, labels: {kubernetes.io/service-name: web}}\naddressType: IPv4\nports: [{port: "+port+"}]\nendpoints: [{addresses: [127.0.0.1]}]")
+	b := NewBuilder(o)
+	b.Build(s)
+	defer o.Pools.Forget(poolID(o.DefaultBackend, "80"))
+	w := httptest.NewRecorder()
+	e := &proxy.Exchange{ID: "test", Scheme: "http", Path: "/", Target: "/"}
+	b.unrouted.ServeHTTP(w, proxy.With(httptest.NewRequest("GET", "/", nil), e))
+	if w.Code != 200 || w.Body.String() != "HTTP/2.0" {
+		t.Errorf("status %d, %q, reason %q; want 200 over HTTP/2.0", w.Code, w.Body, e.Reason)
 	}
 }
 

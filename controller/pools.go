@@ -155,39 +155,40 @@ func (b *Builder) updateDefaultBackend(s *Snapshot, w *work) {
 		b.hosts[""] = new(host)
 		w.dirty[""] = struct{}{}
 	}
-	id, problem := b.defaultTarget(s, key)
+	to, problem := b.defaultTarget(s, key)
 	b.defaultProblems = nil
 	if problem != "" {
 		b.defaultProblems = []Problem{{Object: Ref{"Service", key.Namespace, key.Name}, Severity: Error, Reason: ReasonServiceNotFound, Message: problem}}
 	}
-	if id == b.defaultID {
+	if to == b.defaultTo {
 		return
 	}
-	b.usePool(id, w)
-	b.leavePool(b.defaultID, w)
-	b.defaultID = id
-	if id == (upstream.ID{}) {
+	b.usePool(to.id, w)
+	b.leavePool(b.defaultTo.id, w)
+	b.defaultTo = to
+	if to.id == (upstream.ID{}) {
 		b.unrouted.backend.Store(nil)
 		return
 	}
-	pool := b.options.Pools.Get(id)
-	b.unrouted.backend.Store(&defaultBackend{pool, upstream.New(pool, b.options.Settings.Upstream)})
+	pool, options := b.options.Pools.Get(to.id), b.options.Settings.Upstream
+	options.Protocol = to.protocol
+	b.unrouted.backend.Store(&defaultBackend{pool, upstream.New(pool, options)})
 }
 
-func (b *Builder) defaultTarget(s *Snapshot, key Key) (upstream.ID, string) {
+func (b *Builder) defaultTarget(s *Snapshot, key Key) (to target, problem string) {
 	service := s.Service(key)
 	switch {
 	case service == nil && b.options.mapped(key) != nil:
-		return poolID(key, ""), ""
+		return target{id: poolID(key, "")}, ""
 	case service == nil:
-		return upstream.ID{}, "the default backend (--default-backend-service) does not exist; what no route takes is answered 404"
+		return target{}, "the default backend (--default-backend-service) does not exist; what no route takes is answered 404"
 	}
 	if isExternal(service) && b.options.DisableExternalName {
-		return upstream.ID{}, "the default backend (--default-backend-service) is of type ExternalName, which --disable-svc-external-name keeps from being served; what no route takes is answered 404"
+		return target{}, "the default backend (--default-backend-service) is of type ExternalName, which --disable-svc-external-name keeps from being served; what no route takes is answered 404"
 	}
 	port := firstPort(service, func(p *corev1.ServicePort) bool { return isTCP(p.Protocol) })
 	if port == nil {
-		return upstream.ID{}, "the default backend (--default-backend-service) has no TCP port; what no route takes is answered 404"
+		return target{}, "the default backend (--default-backend-service) has no TCP port; what no route takes is answered 404"
 	}
-	return poolID(key, portName(port)), ""
+	return target{id: poolID(key, portName(port))}.speaking(port), ""
 }
