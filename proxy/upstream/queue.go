@@ -139,7 +139,7 @@ func (x *trip) wait() (*Endpoint, *fault) {
 	q := &p.care.queue
 	l := q.limits.Load()
 	if l == nil {
-		l = new(limits) // they were lifted just now
+		return x.pick(), nil // they were lifted just now; those in the line are about to leave it
 	}
 	w := q.join(max(l.pending, 0))
 	if w == nil {

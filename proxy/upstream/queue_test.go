@@ -282,3 +282,14 @@ func TestLimitsUnderACrowd(t *testing.T) {
 		t.Errorf("%d of %d failed, %d at once, %d in flight in the end; want none, %d at most, none", c.failed.Load(), c.served.Load(), peak, p.members()[0].InFlight(), most)
 	}
 }
+
+// TestALimitThatIsLiftedHoldsNobodyUp has a request come when the limit was lifted and the line has not dissolved yet.
+func TestALimitThatIsLiftedHoldsNobodyUp(t *testing.T) {
+	p := poolOf(t, endpoint(t, answers(ok2)))
+	f := front(t, 1, New(p, Options{}))
+	last := p.care.queue.join(1)
+	defer p.care.queue.leave(last)
+	if got := f.get(t, "/"); got.StatusCode != 200 {
+		t.Errorf("status %d, want 200", got.StatusCode)
+	}
+}
