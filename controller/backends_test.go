@@ -93,6 +93,32 @@ func TestChecksSpeakWhatRequestsDo(t *testing.T) {
 	}
 }
 
+// TestServiceOfErrorPagesIsNoServiceOfTheIngress: what the Ingress says of its Services is not said of the one that an
+// annotation names, and does not have the Ingress be translated again and again.
+func TestServiceOfErrorPagesIsNoServiceOfTheIngress(t *testing.T) {
+	service := func(name string) string {
+		return "kind: Service\nmetadata: {name: " + name + "}\nspec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"
+	}
+	s := snapshotOf(t, service("web"), service("errors"), backendOf("number: 80"))
+	ingress := s.Ingress(Key{"default", "a"})
+	ingress.Annotations = map[string]string{}
+	for name, value := range map[string]string{"health-check-path": "/hz", "default-backend": "errors", "service-upstream": "true"} {
+		ingress.Annotations["nginx.ingress.kubernetes.io/"+name] = value
+	}
+	b := NewBuilder(everyIngress())
+	b.Build(s)
+	if asked := b.serviceOptions(poolID(Key{"default", "web"}, "80"+throughMark), new(pooled)); asked.Check.Path != "/hz" {
+		t.Errorf("of the Service of the Ingress is asked %+v, want /hz", asked.Check)
+	}
+	if asked := b.serviceOptions(poolID(Key{"default", "errors"}, "80"), new(pooled)); asked != (upstream.ServiceOptions{}) {
+		t.Errorf("of the Service of error pages is asked %+v, want nothing", asked.Check)
+	}
+	s.Set(ingress.DeepCopy())
+	if r := b.Build(s); r.TableChanged {
+		t.Error("the same Ingress made another table")
+	}
+}
+
 // TestDefaultBackendOfTheProcessIsSpokenToAsItsPortSays has one that knows HTTP/2 alone.
 func TestDefaultBackendOfTheProcessIsSpokenToAsItsPortSays(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }))

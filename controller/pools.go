@@ -81,7 +81,7 @@ func (b *Builder) serviceOptions(id upstream.ID, p *pooled) upstream.ServiceOpti
 	var asking []asker
 	for key := range b.services[Key{id.Namespace, id.Service}] {
 		t := b.ingresses[key]
-		i := slices.IndexFunc(t.targets, func(w wanted) bool { return w.target.id == id })
+		i := slices.IndexFunc(t.targets, func(w wanted) bool { return w.target.id == id && !w.annotated() })
 		if i < 0 {
 			continue
 		}
