@@ -127,6 +127,7 @@ func (q *queue) leave(w *waiter) {
 var (
 	errLine    = errors.New("all endpoints are full, and the line of waiting requests is too")
 	errWaiting = errors.New("all endpoints stayed full for too long")
+	errTaken   = errors.New("an answer was dropped in favour of another try, for which no endpoint has a place now")
 )
 
 func overloaded(err error) *fault {

@@ -293,3 +293,20 @@ func TestALimitThatIsLiftedHoldsNobodyUp(t *testing.T) {
 		t.Errorf("status %d, want 200", got.StatusCode)
 	}
 }
+
+// TestAPlaceThatIsTakenBetweenTwoTriesIsNoWantOfEndpoints has somebody else take the only place when the first answer, which
+// the route retries, has been given.
+func TestAPlaceThatIsTakenBetweenTwoTriesIsNoWantOfEndpoints(t *testing.T) {
+	var p *Pool
+	p = poolOf(t, endpoint(t, func(s *session) {
+		s.request()
+		p.members()[0].inFlight.Add(1)
+		s.send(answer5xx(503))
+	}))
+	limitTo(p, 1, 0, time.Second)
+	f := front(t, 1, New(p, retrying(RetryOn503, 3)))
+	got, e := f.get(t, "/"), f.exchange(t)
+	if got.StatusCode != 503 || e.Reason != proxy.Overloaded || len(e.Attempts) != 1 {
+		t.Errorf("status %d, reason %q, %d attempts; want 503, upstream_overloaded, one", got.StatusCode, e.Reason, len(e.Attempts))
+	}
+}

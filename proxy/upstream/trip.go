@@ -89,6 +89,9 @@ func (x *trip) send() *fault {
 		if f != nil {
 			return f
 		}
+		if endpoint == nil && last == noEndpoints && x.t.pool.Len() > 0 {
+			return overloaded(errTaken)
+		}
 		if endpoint == nil {
 			return last
 		}
