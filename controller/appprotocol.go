@@ -25,6 +25,7 @@ func (t target) speaking(port *corev1.ServicePort) target {
 	if !known {
 		t.unspoken = *port.AppProtocol
 	}
+	t.plain = protocol == upstream.GRPC && !strings.EqualFold(*port.AppProtocol, "grpc")
 	t.protocol = protocol
 	return t
 }

@@ -1,9 +1,14 @@
 package controller
 
 import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 
+	"sallyport/proxy"
 	"sallyport/proxy/upstream"
 )
 
@@ -57,6 +62,83 @@ func TestRouteIsMadeAnewWhenItsServiceSpeaksAnotherProtocol(t *testing.T) {
 	s.Set(service)
 	if r := b.Build(s); !r.TableChanged || b.hosts[""].fallback.protocol != upstream.GRPC {
 		t.Errorf("table changed: %v, protocol: %d; want true and %d", r.TableChanged, b.hosts[""].fallback.protocol, upstream.GRPC)
+	}
+}
+
+func TestChecksSpeakWhatRequestsDo(t *testing.T) {
+	for _, c := range []struct {
+		appProtocol, annotation string // backend-protocol
+		want                    upstream.Protocol
+		plain                   bool
+	}{
+		{"https", "", upstream.HTTPS, false},
+		{"https", "GRPC", upstream.GRPC, false},
+		{"grpc", "", upstream.GRPC, false},
+		{"kubernetes.io/h2c", "", upstream.GRPC, true},
+		{"kubernetes.io/h2c", "GRPC", upstream.GRPC, false},
+	} {
+		s := snapshotOf(t, "kind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80, appProtocol: "+c.appProtocol+"}]}", backendOf("number: 80"))
+		annotations := map[string]string{"nginx.ingress.kubernetes.io/health-check-path": "/"}
+		if c.annotation != "" {
+			annotations["nginx.ingress.kubernetes.io/backend-protocol"] = c.annotation
+		}
+		s.Ingress(Key{"default", "a"}).Annotations = annotations
+		b := NewBuilder(everyIngress())
+		b.Build(s)
+		check := b.serviceOptions(poolID(Key{"default", "web"}, "80"), new(pooled)).Check
+		if check.Path != "/" || check.Protocol != c.want || check.Plain != c.plain {
+			t.Errorf("appProtocol %q, backend-protocol %q: checks of %q speak %d, plain %v; want %d, %v",
+				c.appProtocol, c.annotation, check.Path, check.Protocol, check.Plain, c.want, c.plain)
+		}
+	}
+}
+
+// TestServiceOfErrorPagesIsNoServiceOfTheIngress: what the Ingress says of its Services is not said of the one that an
+// annotation names, and does not have the Ingress be translated again and again.
+func TestServiceOfErrorPagesIsNoServiceOfTheIngress(t *testing.T) {
+	service := func(name string) string {
+		return "kind: Service\nmetadata: {name: " + name + "}\nspec: {clusterIP: 10.96.0.7, ports: [{port: 80}]}"
+	}
+	s := snapshotOf(t, service("web"), service("errors"), backendOf("number: 80"))
+	ingress := s.Ingress(Key{"default", "a"})
+	ingress.Annotations = map[string]string{}
+	for name, value := range map[string]string{"health-check-path": "/hz", "default-backend": "errors", "service-upstream": "true"} {
+		ingress.Annotations["nginx.ingress.kubernetes.io/"+name] = value
+	}
+	b := NewBuilder(everyIngress())
+	b.Build(s)
+	if asked := b.serviceOptions(poolID(Key{"default", "web"}, "80"+throughMark), new(pooled)); asked.Check.Path != "/hz" {
+		t.Errorf("of the Service of the Ingress is asked %+v, want /hz", asked.Check)
+	}
+	if asked := b.serviceOptions(poolID(Key{"default", "errors"}, "80"), new(pooled)); asked != (upstream.ServiceOptions{}) {
+		t.Errorf("of the Service of error pages is asked %+v, want nothing", asked.Check)
+	}
+	s.Set(ingress.DeepCopy())
+	if r := b.Build(s); r.TableChanged {
+		t.Error("the same Ingress made another table")
+	}
+}
+
+// TestDefaultBackendOfTheProcessIsSpokenToAsItsPortSays has one that knows HTTP/2 alone.
+func TestDefaultBackendOfTheProcessIsSpokenToAsItsPortSays(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }))
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	defer server.Close()
+	o := everyIngress()
+	o.DefaultBackend, o.AllowLoopback = Key{"default", "web"}, true
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	s := snapshotOf(t, "kind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80, appProtocol: kubernetes.io/h2c}]}",
+		"kind: EndpointSlice\nmetadata: {name: s, labels: {kubernetes.io/service-name: web}}\naddressType: IPv4\nports: [{port: "+port+"}]\nendpoints: [{addresses: [127.0.0.1]}]")
+	b := NewBuilder(o)
+	b.Build(s)
+	defer o.Pools.Forget(poolID(o.DefaultBackend, "80"))
+	w := httptest.NewRecorder()
+	e := &proxy.Exchange{ID: "test", Scheme: "http", Path: "/", Target: "/"}
+	b.unrouted.ServeHTTP(w, proxy.With(httptest.NewRequest("GET", "/", nil), e))
+	if w.Code != 200 || w.Body.String() != "HTTP/2.0" {
+		t.Errorf("status %d, %q, reason %q; want 200 over HTTP/2.0", w.Code, w.Body, e.Reason)
 	}
 }
 

@@ -54,7 +54,7 @@ type Builder struct {
 
 	unrouted        unrouted
 	catchAll        *draft // to unrouted, for hosts that nobody names; nil: there is no default backend
-	defaultID       upstream.ID
+	defaultTo       target
 	defaultProblems []Problem
 
 	table      *router.Table

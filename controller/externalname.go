@@ -105,13 +105,16 @@ func checkExternalName(name string) string {
 		return "is no name"
 	case isAddress(bare):
 		return ""
-	case bare == "localhost", strings.HasSuffix(bare, ".localhost"), strings.HasSuffix(bare, ".localdomain"), bare == "ip6-localhost", bare == "ip6-loopback":
+	case slices.Contains(ownNames, bare), strings.HasSuffix(bare, ".localhost"):
 		return "is this machine"
 	case len(validation.IsDNS1123Subdomain(bare)) > 0:
 		return "is not the name of a host; lower-case letters, digits, '-' and '.' are expected"
 	}
 	return ""
 }
+
+// ownNames are what machines call themselves. Other names that end in .localdomain are hosts of a network without a name.
+var ownNames = []string{"localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6", "ip6-localhost", "ip6-loopback"}
 
 func isAddress(text string) bool {
 	_, err := netip.ParseAddr(text)

@@ -55,7 +55,7 @@ func TestPortOfAnExternalName(t *testing.T) {
 func TestNamesThatLeadNowhereElse(t *testing.T) {
 	for name, good := range map[string]bool{
 		"site.test": true, "site.test.": true, "site": true, "a-b.c1": true, "192.0.2.1": true, "127.1": true, // a name, which does not exist
-		"localhost": false, "LOCALHOST.": false, "web.localhost": false, "localhost.localdomain": false, "ip6-localhost": false,
+		"localhost": false, "LOCALHOST.": false, "web.localhost": false, "localhost.localdomain": false, "localhost6.localdomain6": false, "nas.localdomain": true, "ip6-localhost": false,
 		"my_site.test": false, "-a.test": false, "a..b": false, "": false, "a b": false, "http://site.test": false, "site.test:80": false, strings.Repeat("a", 64) + ".test": true, // which no name server knows
 		strings.Repeat("a.", 127) + "test": false,
 	} {

@@ -74,25 +74,42 @@ func (b *Builder) updatePools(s *Snapshot, w *work) {
 
 // serviceOptions are what the oldest Ingress that asks something of a Service port asks. The others are told.
 func (b *Builder) serviceOptions(id upstream.ID, p *pooled) upstream.ServiceOptions {
-	var asking []*translated
+	type asker struct {
+		*translated
+		asks upstream.ServiceOptions
+	}
+	var asking []asker
 	for key := range b.services[Key{id.Namespace, id.Service}] {
 		t := b.ingresses[key]
-		if slices.ContainsFunc(t.targets, func(w wanted) bool { return w.target.id == id }) && t.features.Service != (upstream.ServiceOptions{}) {
-			asking = append(asking, t)
+		i := slices.IndexFunc(t.targets, func(w wanted) bool { return w.target.id == id && !w.annotated() })
+		if i < 0 {
+			continue
+		}
+		if asks := t.asks(t.targets[i].target); asks != (upstream.ServiceOptions{}) {
+			asking = append(asking, asker{t, asks})
 		}
 	}
 	if len(asking) == 0 {
 		return upstream.ServiceOptions{}
 	}
-	slices.SortFunc(asking, older)
+	slices.SortFunc(asking, func(a, b asker) int { return older(a.translated, b.translated) })
 	counts := asking[0]
 	for _, t := range asking[1:] {
-		if t.features.Service != counts.features.Service {
+		if t.asks != counts.asks {
 			p.problems = append(p.problems, t.newProblem(Warning, ReasonSharedService, "metadata.annotations",
 				"what they ask of port %q of Service %q is not what the older Ingress %s asks of it, which counts", id.Port, id.Service, counts.key))
 		}
 	}
-	return counts.features.Service
+	return counts.asks
+}
+
+// asks is what an Ingress asks of the endpoints of a target. Checks speak what requests do.
+func (t *translated) asks(to target) upstream.ServiceOptions {
+	o := t.features.Service
+	if o.Check.Path != "" && !t.features.ProtocolGiven {
+		o.Check.Protocol, o.Check.Plain = to.protocol, to.plain
+	}
+	return o
 }
 
 // depend notes which host name a pool's endpoints depend on, if any.
@@ -138,39 +155,40 @@ func (b *Builder) updateDefaultBackend(s *Snapshot, w *work) {
 		b.hosts[""] = new(host)
 		w.dirty[""] = struct{}{}
 	}
-	id, problem := b.defaultTarget(s, key)
+	to, problem := b.defaultTarget(s, key)
 	b.defaultProblems = nil
 	if problem != "" {
 		b.defaultProblems = []Problem{{Object: Ref{"Service", key.Namespace, key.Name}, Severity: Error, Reason: ReasonServiceNotFound, Message: problem}}
 	}
-	if id == b.defaultID {
+	if to == b.defaultTo {
 		return
 	}
-	b.usePool(id, w)
-	b.leavePool(b.defaultID, w)
-	b.defaultID = id
-	if id == (upstream.ID{}) {
+	b.usePool(to.id, w)
+	b.leavePool(b.defaultTo.id, w)
+	b.defaultTo = to
+	if to.id == (upstream.ID{}) {
 		b.unrouted.backend.Store(nil)
 		return
 	}
-	pool := b.options.Pools.Get(id)
-	b.unrouted.backend.Store(&defaultBackend{pool, upstream.New(pool, b.options.Settings.Upstream)})
+	pool, options := b.options.Pools.Get(to.id), b.options.Settings.Upstream
+	options.Protocol = to.protocol
+	b.unrouted.backend.Store(&defaultBackend{pool, upstream.New(pool, options)})
 }
 
-func (b *Builder) defaultTarget(s *Snapshot, key Key) (upstream.ID, string) {
+func (b *Builder) defaultTarget(s *Snapshot, key Key) (to target, problem string) {
 	service := s.Service(key)
 	switch {
 	case service == nil && b.options.mapped(key) != nil:
-		return poolID(key, ""), ""
+		return target{id: poolID(key, "")}, ""
 	case service == nil:
-		return upstream.ID{}, "the default backend (--default-backend-service) does not exist; what no route takes is answered 404"
+		return target{}, "the default backend (--default-backend-service) does not exist; what no route takes is answered 404"
 	}
 	if isExternal(service) && b.options.DisableExternalName {
-		return upstream.ID{}, "the default backend (--default-backend-service) is of type ExternalName, which --disable-svc-external-name keeps from being served; what no route takes is answered 404"
+		return target{}, "the default backend (--default-backend-service) is of type ExternalName, which --disable-svc-external-name keeps from being served; what no route takes is answered 404"
 	}
 	port := firstPort(service, func(p *corev1.ServicePort) bool { return isTCP(p.Protocol) })
 	if port == nil {
-		return upstream.ID{}, "the default backend (--default-backend-service) has no TCP port; what no route takes is answered 404"
+		return target{}, "the default backend (--default-backend-service) has no TCP port; what no route takes is answered 404"
 	}
-	return poolID(key, portName(port)), ""
+	return target{id: poolID(key, portName(port))}.speaking(port), ""
 }

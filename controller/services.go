@@ -23,6 +23,7 @@ type target struct {
 	message  string
 
 	protocol upstream.Protocol // that the Service says its endpoints speak
+	plain    bool              // it says HTTP/2, and nothing of gRPC
 	unspoken string            // what it says they speak, where that is nothing we do
 
 	stay time.Duration // after its last request, that the Service keeps a client at an endpoint; zero: it does not

@@ -54,8 +54,11 @@ type backend struct {
 	target  target
 }
 
-// A wanted is a Service and port that an Ingress names, and where that led when it was translated.
+// A wanted is a Service and port that an Ingress names, and where that led when it was translated. One without a port is
+// named by an annotation.
 type wanted = backend
+
+func (b *backend) annotated() bool { return b.service.Port == networkingv1.ServiceBackendPort{} }
 
 // A translation is the making of a translated.
 type translation struct {
@@ -257,7 +260,7 @@ func (t *translation) translateBackend(b *networkingv1.IngressBackend, field str
 // lead finds the pool of a valid backend of the Ingress.
 func (t *translated) lead(b *Builder, s *Snapshot, service *networkingv1.IngressServiceBackend) target {
 	to := b.options.resolve(s, t.key.Namespace, service)
-	if t.features.ServiceUpstream {
+	if t.features.ServiceUpstream && service.Port != (networkingv1.ServiceBackendPort{}) {
 		to = b.options.through(s, to)
 	}
 	return to

@@ -17,7 +17,7 @@ func healthChecks(a *Annotations, d *Draft) {
 		"up to a minute, and taken back by one request at a time. At most half of the endpoints are left out like that, and none for its answers while all answer alike. "+
 		"An endpoint that owes several answers and gives none, while others do, is left alone within a second. With health-check-path endpoints are asked in between, too: "+
 		"one that fails is left alone until it passes, unless all fail. Every replica asks for itself, and only once for all routes that lead to a Service port. Until "+
-		"the first verdict an endpoint counts as well; Kubernetes has asked its readiness probe. Certificates are not checked. Where backend-protocol is GRPC or GRPCS the standard "+
+		"the first verdict an endpoint counts as well; Kubernetes has asked its readiness probe. Certificates are not checked. Checks speak what requests do. Where backend-protocol is GRPC or GRPCS, or appProtocol is grpc, the standard "+
 		"health service is asked (grpc.health.v1), about the service that health-check-path names behind its slash, or about all. ingress-nginx has nothing of this.")
 	path := a.checkPath()
 	host := a.checkHost()

@@ -177,7 +177,7 @@ type bond struct {
 // policy. Nil: there is none.
 func (x *trip) choose() *Endpoint {
 	p := x.t.pool
-	pick := Pick{Exchange: x.e, Request: x.r, HashBy: x.t.options.HashBy}
+	pick := Pick{Exchange: x.e, Request: x.r, HashBy: x.t.options.HashBy, before: x.before}
 	a := x.t.options.Affinity
 	if a == nil {
 		return p.pick(x.t.policy, pick)
@@ -220,7 +220,7 @@ func (a *Affinity) home(of *homes, key string) *Endpoint {
 
 // reached reports whether the last try of this trip at an endpoint came as far as a connection.
 func (x *trip) reached(endpoint *Endpoint) bool {
-	attempts := x.e.Attempts[x.before:]
+	attempts := x.attempts()
 	for i := len(attempts) - 1; i >= 0; i-- {
 		if attempts[i].Endpoint != endpoint.addr {
 			continue

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sallyport/proxy"
 )
 
 // TestAnOutageIsNotMultiplied has every endpoint fail, in one way or another, under 2,000 requests that could be tried three
@@ -101,5 +103,17 @@ func TestOneGETIsTriedThreeTimes(t *testing.T) {
 	}
 	if seen.Load() != 15 {
 		t.Errorf("five GETs became %d, want 15", seen.Load())
+	}
+}
+
+// TestRefusalsCostNoBudget has one of two endpoints refuse when the budget is spent: the other one answers all the same.
+func TestRefusalsCostNoBudget(t *testing.T) {
+	pool := poolOf(t, refused(t), endpoint(t, answers(ok2)))
+	f := front(t, 1, New(pool, quick))
+	for pool.care.budget.spend(time.Now(), 20) {
+	}
+	got, e := f.get(t, "/"), f.exchange(t)
+	if got.StatusCode != 200 || len(e.Attempts) != 2 || e.Attempts[0].Reason != proxy.ConnectRefused {
+		t.Errorf("status %d, attempts %+v; want 200 from the second", got.StatusCode, e.Attempts)
 	}
 }

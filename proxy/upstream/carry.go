@@ -98,7 +98,8 @@ func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun tim
 func (x *trip) failed(c *conn, f *fault) outcome {
 	o := outcome{fault: f, sent: true, started: c.reader.Started() && !x.paid}
 	if f.reason == proxy.UpstreamReset && !o.started && !(x.harmless() && x.t.options.Retry.has(RetryOnError)) {
-		o.safe = x.repeatable(true) && c.rejected()
+		// What an upload may have heard of the connection's end, the read was not told.
+		o.safe = x.upload == nil && x.repeatable(true) && c.rejected(f.err)
 	}
 	return o
 }

@@ -22,6 +22,8 @@ type Check struct {
 	Path     string
 	Host     string   // that the endpoint is told; empty: its address
 	Protocol Protocol // that it speaks; AutoHTTP counts as HTTP
+	// Plain says that who speaks HTTP/2 here need not know gRPC, and is asked by a GET too.
+	Plain bool
 	// TLS has the certificate that endpoints are shown, the versions and the suites. What they show is not looked at. Nil: TLS
 	// 1.2 or later, without a certificate.
 	TLS *tls.Config
@@ -208,21 +210,18 @@ func (c *checker) request(ctx context.Context) (*http.Request, error) {
 	address := c.endpoint.addr.String()
 	var r *http.Request
 	var err error
-	switch c.Protocol {
-	case GRPC, GRPCS:
-		scheme := "http://"
-		if c.Protocol == GRPCS {
-			scheme = "https://"
-		}
+	scheme := "http://"
+	if c.Protocol == HTTPS || c.Protocol == GRPCS {
+		scheme = "https://"
+	}
+	if (c.Protocol == GRPC || c.Protocol == GRPCS) && !c.Plain {
 		r, err = http.NewRequestWithContext(ctx, http.MethodPost, scheme+address+"/grpc.health.v1.Health/Check", bytes.NewReader(healthQuestion(c.Path[1:])))
 		if err == nil {
 			r.Header.Set("Content-Type", "application/grpc")
 			r.Header.Set("Te", "trailers")
 		}
-	case HTTPS:
-		r, err = http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+c.Path, nil)
-	default:
-		r, err = http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+c.Path, nil)
+	} else {
+		r, err = http.NewRequestWithContext(ctx, http.MethodGet, scheme+address+c.Path, nil)
 	}
 	if err != nil {
 		return nil, err

@@ -181,6 +181,26 @@ func TestWhatACheckTakesForWell(t *testing.T) {
 	}
 }
 
+// TestEndpointsThatSpeakHTTP2NeedNotKnowGRPC has one that speaks HTTP/2 alone be asked by a GET.
+func TestEndpointsThatSpeakHTTP2NeedNotKnowGRPC(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Path != "/hz" || r.ProtoMajor != 2 {
+			t.Errorf("it is asked with %s %s over %s", r.Method, r.URL, r.Proto)
+		}
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	defer s.Close()
+	check := often
+	check.Path, check.Protocol, check.Plain, check.Timeout = "/hz", GRPC, true, 10*time.Second
+	asker := checker{Check: check.withDefaults(), endpoint: &Endpoint{addr: netip.MustParseAddrPort(s.Listener.Addr().String())}}
+	asker.client = checkClient(asker.endpoint, GRPC, nil)
+	if !asker.ask(context.Background()) {
+		t.Error("it does not pass")
+	}
+}
+
 func TestTheHealthServiceOfGRPCIsAsked(t *testing.T) {
 	for _, protocol := range []Protocol{GRPC, GRPCS} {
 		for _, c := range []struct {

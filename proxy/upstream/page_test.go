@@ -106,3 +106,32 @@ func TestPageForAnUploadThatWasCutShort(t *testing.T) {
 		}
 	})
 }
+
+// samePages are served by the endpoints whose answers they replace.
+type samePages struct{ transport *Transport }
+
+func (samePages) Takes(status int, _ bool) bool { return status == 404 }
+
+func (p samePages) Serve(w http.ResponseWriter, r *http.Request, _ int) {
+	proxy.From(r).UpstreamTarget = "/page"
+	p.transport.ServeHTTP(w, r)
+}
+
+func TestPageComesFromTheEndpointThatGaveTheAnswer(t *testing.T) {
+	last := New(poolOf(t, endpoint(t, func(s *session) {
+		for r := s.request(); r != nil; r = s.request() {
+			if r.URL.Path == "/page" {
+				s.send(ok2)
+			} else {
+				s.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+			}
+		}
+	})), quick)
+	f := front(t, 1, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		proxy.From(r).ErrorPages = samePages{last}
+		last.ServeHTTP(w, r)
+	}))
+	if got, e := f.get(t, "/"), f.exchange(t); got.text != "ok" || len(e.Attempts) != 2 {
+		t.Errorf("status %d, %q, reason %q, attempts %+v; want the page", got.StatusCode, got.text, e.Reason, e.Attempts)
+	}
+}

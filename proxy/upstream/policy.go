@@ -92,14 +92,15 @@ type Pick struct {
 	// HashBy is the route's word on what requests have in common that go to one endpoint. Nil: it has none.
 	HashBy func(*http.Request) string
 
+	before int  // attempts of the exchange that count for nothing: they were another trip's
 	anyhow bool // an endpoint that had better be left alone is better than none
 }
 
-// Fits reports whether an endpoint may be picked: the exchange has not tried it, there is room at it for another request, and
+// Fits reports whether an endpoint may be picked: it has not been tried, there is room at it for another request, and
 // it is not to be left alone. A policy that finds none is asked once more, and then endpoints that are to be left alone fit
 // too.
 func (p Pick) Fits(endpoint *Endpoint) bool {
-	return endpoint.available(p.anyhow) && (len(p.Exchange.Attempts) == 0 || !tried(p.Exchange, endpoint.addr))
+	return endpoint.available(p.anyhow) && (len(p.Exchange.Attempts) == p.before || !tried(p.Exchange.Attempts[p.before:], endpoint.addr))
 }
 
 // from returns the first endpoint that fits, beginning with one of them and going round; nil when none does.
@@ -146,9 +147,9 @@ func newPolicy(b Balance) Policy {
 	return &roundRobin{slow: slow}
 }
 
-func tried(e *proxy.Exchange, addr netip.AddrPort) bool {
-	for i := range e.Attempts {
-		if e.Attempts[i].Endpoint == addr {
+func tried(attempts []proxy.Attempt, addr netip.AddrPort) bool {
+	for i := range attempts {
+		if attempts[i].Endpoint == addr {
 			return true
 		}
 	}

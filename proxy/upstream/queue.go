@@ -127,6 +127,7 @@ func (q *queue) leave(w *waiter) {
 var (
 	errLine    = errors.New("all endpoints are full, and the line of waiting requests is too")
 	errWaiting = errors.New("all endpoints stayed full for too long")
+	errTaken   = errors.New("an answer was dropped in favour of another try, for which no endpoint has a place now")
 )
 
 func overloaded(err error) *fault {
@@ -139,7 +140,7 @@ func (x *trip) wait() (*Endpoint, *fault) {
 	q := &p.care.queue
 	l := q.limits.Load()
 	if l == nil {
-		l = new(limits) // they were lifted just now
+		return x.pick(), nil // they were lifted just now; those in the line are about to leave it
 	}
 	w := q.join(max(l.pending, 0))
 	if w == nil {

@@ -282,3 +282,31 @@ func TestLimitsUnderACrowd(t *testing.T) {
 		t.Errorf("%d of %d failed, %d at once, %d in flight in the end; want none, %d at most, none", c.failed.Load(), c.served.Load(), peak, p.members()[0].InFlight(), most)
 	}
 }
+
+// TestALimitThatIsLiftedHoldsNobodyUp has a request come when the limit was lifted and the line has not dissolved yet.
+func TestALimitThatIsLiftedHoldsNobodyUp(t *testing.T) {
+	p := poolOf(t, endpoint(t, answers(ok2)))
+	f := front(t, 1, New(p, Options{}))
+	last := p.care.queue.join(1)
+	defer p.care.queue.leave(last)
+	if got := f.get(t, "/"); got.StatusCode != 200 {
+		t.Errorf("status %d, want 200", got.StatusCode)
+	}
+}
+
+// TestAPlaceThatIsTakenBetweenTwoTriesIsNoWantOfEndpoints has somebody else take the only place when the first answer, which
+// the route retries, has been given.
+func TestAPlaceThatIsTakenBetweenTwoTriesIsNoWantOfEndpoints(t *testing.T) {
+	var p *Pool
+	p = poolOf(t, endpoint(t, func(s *session) {
+		s.request()
+		p.members()[0].inFlight.Add(1)
+		s.send(answer5xx(503))
+	}))
+	limitTo(p, 1, 0, time.Second)
+	f := front(t, 1, New(p, retrying(RetryOn503, 3)))
+	got, e := f.get(t, "/"), f.exchange(t)
+	if got.StatusCode != 503 || e.Reason != proxy.Overloaded || len(e.Attempts) != 1 {
+		t.Errorf("status %d, reason %q, %d attempts; want 503, upstream_overloaded, one", got.StatusCode, e.Reason, len(e.Attempts))
+	}
+}

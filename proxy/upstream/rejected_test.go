@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"crypto/tls"
 	"io"
 	"net/http"
 	"strings"
@@ -77,5 +78,46 @@ func TestRequestThatMayHaveArrivedIsNotSentAgain(t *testing.T) {
 	got, e := f.do(t, f.request(t, "POST", "/second", strings.NewReader("body"))), f.exchange(t)
 	if got.StatusCode != 502 || e.Reason != proxy.UpstreamReset || len(e.Attempts) != 1 {
 		t.Errorf("status %d, reason %q, %d attempts; want 502, upstream_reset, one", got.StatusCode, e.Reason, len(e.Attempts))
+	}
+}
+
+// TestRequestThatWasActedOnIsNotSentAgain: the endpoint acts on a request, and breaks the connection off before its kernel,
+// which has seen answers go out and puts acknowledgements off, has told ours that the request came.
+func TestRequestThatWasActedOnIsNotSentAgain(t *testing.T) {
+	server, _ := identity(t)
+	for name, protocol := range map[string]Protocol{"HTTP": HTTP, "HTTPS": HTTPS} {
+		t.Run(name, func(t *testing.T) {
+			var acted atomic.Int64
+			script := func(s *session) {
+				for r := s.request(); r != nil; r = s.request() {
+					io.Copy(io.Discard, r.Body)
+					if r.URL.Path != "/act" {
+						s.send(ok2)
+						continue
+					}
+					acted.Add(1)
+					if secured, ok := s.Conn.(*tls.Conn); ok {
+						s.Conn = secured.NetConn()
+					}
+					s.reset()
+					return
+				}
+			}
+			at := endpoint(t, script)
+			if protocol == HTTPS {
+				at = secured(t, server, script)
+			}
+			options := quick
+			options.Protocol = protocol
+			f := front(t, 1, New(poolOf(t, at), options))
+			for range 20 { // which makes the kernel put acknowledgements off
+				f.do(t, f.request(t, "POST", "/", strings.NewReader("body")))
+				f.exchange(t)
+			}
+			got, e := f.do(t, f.request(t, "POST", "/act", strings.NewReader("body"))), f.exchange(t)
+			if got.StatusCode != 502 || e.Reason != proxy.UpstreamReset || acted.Load() != 1 {
+				t.Errorf("status %d, reason %q, acted %d times; want 502, upstream_reset, once", got.StatusCode, e.Reason, acted.Load())
+			}
+		})
 	}
 }

@@ -113,17 +113,22 @@ func (x *trip) repeatable(safe bool) bool {
 	return !x.committed && (safe || x.harmless()) && (!x.touched || x.rewinder != nil)
 }
 
+// mayMove reports whether there may be another try after what came of this one, whatever the budget.
+func (x *trip) mayMove(what RetryOn, safe bool) bool {
+	o := &x.t.options
+	return o.Retry.has(what) && x.repeatable(safe) && x.tries < o.Tries && (o.RetryTimeout <= 0 || time.Since(x.begun) < o.RetryTimeout)
+}
+
 // movesOn reports whether there is another try after what came of this one, and charges the budget for it.
 func (x *trip) movesOn(what RetryOn, safe bool) bool {
-	o := &x.t.options
-	if !o.Retry.has(what) || !x.repeatable(safe) || x.tries >= o.Tries || o.RetryTimeout > 0 && time.Since(x.begun) >= o.RetryTimeout {
+	if !x.mayMove(what, safe) {
 		return false
 	}
 	if x.paid {
 		x.paid = false
 		return true
 	}
-	return x.t.pool.care.budget.spend(time.Now(), o.RetryBudget)
+	return x.t.pool.care.budget.spend(time.Now(), x.t.options.RetryBudget)
 }
 
 // movable reports whether the request may go to another endpoint while this one's answer is awaited.
@@ -145,7 +150,7 @@ func (x *trip) connectTimeout(endpoint *Endpoint) time.Duration {
 		return o.ConnectTimeout
 	}
 	for _, other := range x.t.pool.members() {
-		if other != endpoint && other.available(false) && !tried(x.e, other.addr) {
+		if other != endpoint && other.available(false) && !tried(x.attempts(), other.addr) {
 			return limit
 		}
 	}
@@ -167,7 +172,7 @@ func (x *trip) next() (*Endpoint, *fault) {
 	if first && p.limited() && p.Len() > 0 {
 		return x.wait()
 	}
-	if endpoint := p.again(x.e.Attempts[x.before:]); endpoint != nil && x.enter(endpoint, true) {
+	if endpoint := p.again(x.attempts()); endpoint != nil && x.enter(endpoint, true) {
 		return endpoint, nil
 	}
 	return nil, nil

@@ -73,6 +73,10 @@ func (x *trip) multiplexed() bool { return x.protocol == GRPC || x.protocol == G
 // Deployment is rolled.
 const maxRefusals = 32
 
+// attempts are those of this trip. Another one of the same exchange may have been to the same endpoints before, for
+// something else: the page for an answer may come from the Service that gave it.
+func (x *trip) attempts() []proxy.Attempt { return x.e.Attempts[x.before:] }
+
 // send tries endpoints until one answers, and relays the answer.
 func (x *trip) send() *fault {
 	x.before = len(x.e.Attempts)
@@ -84,6 +88,9 @@ func (x *trip) send() *fault {
 		endpoint, f := x.next()
 		if f != nil {
 			return f
+		}
+		if endpoint == nil && last == noEndpoints && x.t.pool.Len() > 0 {
+			return overloaded(errTaken)
 		}
 		if endpoint == nil {
 			return last
@@ -116,7 +123,7 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 	x.tries++
 	defer x.leave(endpoint)
 	begun := time.Now()
-	if len(x.e.Attempts) == x.before {
+	if len(x.attempts()) == 0 {
 		x.t.pool.care.budget.note(begun)
 	}
 	if !x.streamed || x.multiplexed() { // an answer is owed
@@ -153,6 +160,7 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 			if f.reason == proxy.ConnectRefused && x.refusals < maxRefusals {
 				x.refusals++
 				x.tries--
+				return f, x.mayMove(what, o.safe) // nobody was asked: the budget is for those who are
 			}
 		case ended && a.Reused && !fresh && !ofStream(f.err):
 			if x.repeatable(o.safe) && (o.safe || x.t.options.Retry.has(what)) {
