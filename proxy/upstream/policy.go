@@ -98,12 +98,16 @@ type Pick struct {
 // Fits reports whether an endpoint may be picked: the exchange has not tried it, there is room at it for another request, and
 // it is not to be left alone. A policy that finds none is asked once more, and then endpoints that are to be left alone fit
 // too.
-func (p Pick) Fits(endpoint *Endpoint) bool {
-	return endpoint.available(p.anyhow) && (len(p.Exchange.Attempts) == 0 || !tried(p.Exchange, endpoint.addr))
+func (p *Pick) Fits(endpoint *Endpoint) bool {
+	return len(p.Exchange.Attempts) == 0 && endpoint.isPlain() || p.fits(endpoint)
+}
+
+func (p *Pick) fits(endpoint *Endpoint) bool {
+	return endpoint.available(p.anyhow) && !tried(p.Exchange, endpoint.addr)
 }
 
 // from returns the first endpoint that fits, beginning with one of them and going round; nil when none does.
-func (p Pick) from(endpoints []*Endpoint, first int) *Endpoint {
+func (p *Pick) from(endpoints []*Endpoint, first int) *Endpoint {
 	for i := range endpoints {
 		if e := endpoints[(first+i)%len(endpoints)]; p.Fits(e) {
 			return e
