@@ -72,7 +72,7 @@ func dieWithoutAFIN(t *testing.T, annotation string) {
 	}
 	load.Stop(t, 1000)
 
-	late, attempts, slowest := 0, 0, 0.0
+	late, meanwhile, attempts, slowest := 0, 0, 0, 0.0
 	for line := range strings.Lines(p.Log()) {
 		var r struct {
 			Time     time.Time
@@ -85,6 +85,7 @@ func dieWithoutAFIN(t *testing.T, annotation string) {
 		attempts += len(r.Attempts)
 		slowest = max(slowest, r.Seconds)
 		if r.Time.After(died.Add(time.Second)) && r.Time.Before(returned) {
+			meanwhile++
 			for _, a := range r.Attempts {
 				if a.Endpoint == mortal.Addr {
 					late++
@@ -92,8 +93,8 @@ func dieWithoutAFIN(t *testing.T, annotation string) {
 			}
 		}
 	}
-	t.Logf("%d attempts for %d requests, the slowest took %.1f s; later than a second after the death %d requests were sent there; it had answers %v after it was back, and then %.2f of an equal share, second by second",
-		attempts, load.Requests(), slowest, late, back.Sub(returned).Round(time.Millisecond), shares)
+	t.Logf("%d attempts for %d requests, the slowest took %.1f s; of %d that came later than a second after the death %d were sent there; it had answers %v after it was back, and then %.2f of an equal share, second by second",
+		attempts, load.Requests(), slowest, meanwhile, late, back.Sub(returned).Round(time.Millisecond), shares)
 	if late > 4 {
 		t.Errorf("%d requests were sent to the endpoint between the second after its death and its return, want no more than look whether it is back", late)
 	}
@@ -106,8 +107,8 @@ func dieWithoutAFIN(t *testing.T, annotation string) {
 	if extra := attempts - int(load.Requests()); extra > int(load.Requests())/10 {
 		t.Errorf("%d attempts were made for %d requests", attempts, load.Requests())
 	}
-	if slowest > 10 {
-		t.Errorf("a request took %.1f s, want none to wait for a timeout", slowest)
+	if meanwhile < 500 || slowest > 3 {
+		t.Errorf("there were %d requests while the endpoint was away, and the slowest took %.1f s, want all clients served by the others", meanwhile, slowest)
 	}
 }
 
