@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+	"weak"
 
 	"sallyport/proxy"
 )
@@ -127,27 +128,44 @@ type Policy interface {
 }
 
 // newPolicy makes the policy of a Balance; round robin for a name that is none.
-func newPolicy(b Balance) Policy {
+func newPolicy(b Balance) (Policy, weakPolicy) {
 	slow := slowStart(b.SlowStart)
 	switch b.Policy {
 	case LeastConn, ShortestDelay, NeverQueue:
-		return &leastConn{slow: slow, delay: b.Policy != LeastConn, idleFirst: b.Policy != ShortestDelay}
+		return weakly(&leastConn{slow: slow, delay: b.Policy != LeastConn, idleFirst: b.Policy != ShortestDelay})
 	case EWMA:
-		return &ewma{slow: slow}
+		return weakly(&ewma{slow: slow})
 	case ClientIP:
-		return newClientIP(b.Stay)
+		return weakly(newClientIP(b.Stay))
 	case Random:
-		return &random{slow: slow}
+		return weakly(&random{slow: slow})
 	case HashClient:
-		return &hashed{key: clientKey}
+		return weakly(&hashed{key: clientKey})
 	case HashTarget:
-		return &hashed{key: targetKey}
+		return weakly(&hashed{key: targetKey})
 	case HashKey:
-		return &hashed{key: routeKey}
+		return weakly(&hashed{key: routeKey})
 	case HashSubset:
-		return &subsets{size: b.Subset}
+		return weakly(&subsets{size: b.Subset})
 	}
-	return &roundRobin{slow: slow}
+	return weakly(&roundRobin{slow: slow})
+}
+
+// A weakPolicy is a policy for as long as some route has it, nil from then on: a pool must know its policies, to tell them of
+// changes, and those that no table leads to any more are to go all the same.
+type weakPolicy func() Policy
+
+func weakly[T any, P interface {
+	*T
+	Policy
+}](p P) (Policy, weakPolicy) {
+	pointer := weak.Make((*T)(p))
+	return p, func() Policy {
+		if policy := pointer.Value(); policy != nil {
+			return P(policy)
+		}
+		return nil
+	}
 }
 
 func tried(e *proxy.Exchange, addr netip.AddrPort) bool {

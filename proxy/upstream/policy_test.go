@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -363,4 +364,26 @@ func TestRoutesThatMeanTheSameTakeTurnsTogether(t *testing.T) {
 			t.Errorf("%+v and %+v share a policy: %v, want %v", c.a, c.b, shared, c.shared)
 		}
 	}
+}
+
+// TestPoliciesThatNobodyHasAreLetGo, and those that somebody has keep their place and hear of changes.
+func TestPoliciesThatNobodyHasAreLetGo(t *testing.T) {
+	p := new(Pools).Get(ID{"ns", "svc", "80"})
+	p.Set(numbered(3))
+	route := New(p, Options{})
+	p.pick(route.policy, manyPicks()[0])
+	for n := range 100 {
+		New(p, Options{Balance: Balance{Policy: LeastConn, SlowStart: time.Duration(n+1) * time.Second}})
+	}
+	runtime.GC()
+	p.Set(numbered(4))
+	if n := len(p.policies); n != 1 {
+		t.Errorf("the pool keeps %d policies, want that of the one route there is", n)
+	}
+	for i, want := range []int{1, 2, 3, 0} {
+		if e := p.pick(New(p, Options{}).policy, manyPicks()[0]); e != p.members()[want] {
+			t.Errorf("turn %d is that of %v, want that of %v", i, e.addr, p.members()[want].addr)
+		}
+	}
+	runtime.KeepAlive(route)
 }
