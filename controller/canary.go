@@ -64,7 +64,7 @@ func (t *translation) translateCanary() {
 	}
 	for i := range t.problems[told:] {
 		p := &t.problems[told+i]
-		p.Message = strings.Replace(p.Message, "its requests are answered 503", "the canary takes no requests", 1)
+		p.Message = strings.Replace(p.Message, answered503, "the canary takes no requests", 1)
 	}
 }
 

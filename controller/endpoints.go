@@ -163,9 +163,9 @@ func (o *Options) parseAddress(text string) (netip.Addr, string) {
 
 func noEndpoints(service Key, port *corev1.ServicePort, sliceCount int, all *found) Problem {
 	p := Problem{Object: Ref{"Service", service.Namespace, service.Name}, Severity: Warning, Reason: ReasonNoEndpoints, Field: "spec.ports"}
-	name, so := portName(port), "its requests are answered 503"
+	name, so := portName(port), answered503
 	if !isTCP(port.Protocol) {
-		so = "its datagrams are dropped"
+		so = datagramsDropped
 	}
 	switch {
 	case sliceCount == 0:

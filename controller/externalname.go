@@ -166,7 +166,7 @@ func (o *Options) externalEndpoints(s *Snapshot, service *corev1.Service, id ups
 	if len(refused) > 0 {
 		rest := "the others are used"
 		if len(all) == 0 {
-			rest = "its requests are answered 503"
+			rest = answered503
 		}
 		tell(Error, ReasonAddressRefused, "%q leads to %s, which --allow-external-name-addresses does not allow; %s", name, strings.Join(refused, ", "), rest)
 	}
@@ -174,7 +174,7 @@ func (o *Options) externalEndpoints(s *Snapshot, service *corev1.Service, id ups
 	case now.Fault != "" && len(now.Addresses) > 0:
 		tell(Warning, ReasonNameNotResolved, "%q cannot be resolved now: %s; the addresses it had last are used", name, now.Fault)
 	case now.Fault != "":
-		tell(Error, ReasonNameNotResolved, "%q cannot be resolved: %s; its requests are answered 503", name, now.Fault)
+		tell(Error, ReasonNameNotResolved, "%q cannot be resolved: %s; %s", name, now.Fault, answered503)
 	}
 	return all, problems, true
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -32,8 +33,8 @@ func (b *Builder) usePool(id upstream.ID, w *work) {
 			b.poolsOf[service] = make(map[upstream.ID]struct{})
 		}
 		b.poolsOf[service][id] = struct{}{}
-		w.pools[id] = struct{}{}
 	}
+	w.pools[id] = struct{}{} // what is told of it goes by who uses it
 	p.users++
 }
 
@@ -62,6 +63,7 @@ func (b *Builder) updatePools(s *Snapshot, w *work) {
 		var addresses []netip.AddrPort
 		var known bool
 		addresses, p.problems, known = b.options.endpointsOf(s, id)
+		p.tellFate(id, b.streams.users(id))
 		if !known {
 			addresses = pool.Endpoints()
 		}
@@ -71,6 +73,29 @@ func (b *Builder) updatePools(s *Snapshot, w *work) {
 		pool.Set(addresses)
 	}
 }
+
+// tellFate has problems that speak of requests speak of connections or datagrams where so many users of the pool are ports of
+// their own (--tcp-services-configmap): behind those nobody answers anything.
+func (p *pooled) tellFate(id upstream.ID, streams int) {
+	if streams == 0 {
+		return
+	}
+	fate := "its connections are closed"
+	if _, protocol := portOf(id); protocol == corev1.ProtocolUDP {
+		fate = datagramsDropped
+	} else if streams < p.users {
+		fate = answered503 + ", and connections to its port of its own are closed"
+	}
+	for i := range p.problems {
+		p.problems[i].Message = strings.Replace(p.problems[i].Message, answered503, fate, 1)
+	}
+}
+
+// What becomes of those for whom there is no endpoint ends the message of a problem.
+const (
+	answered503      = "its requests are answered 503"
+	datagramsDropped = "its datagrams are dropped"
+)
 
 // serviceOptions are what the oldest Ingress that asks something of a Service port asks. The others are told.
 func (b *Builder) serviceOptions(id upstream.ID, p *pooled) upstream.ServiceOptions {

@@ -37,6 +37,16 @@ type streams struct {
 	problems []Problem
 }
 
+// users is how many ports lead to a pool.
+func (s *streams) users(id upstream.ID) (n int) {
+	for _, of := range s.pools {
+		if of == id {
+			n++
+		}
+	}
+	return n
+}
+
 // streamMaps are the ConfigMaps, by network.
 func (o *Options) streamMaps() [2]struct {
 	network string

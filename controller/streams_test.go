@@ -109,6 +109,23 @@ func TestServicesWithPortsOfTheirOwn(t *testing.T) {
 	}
 }
 
+// TestNoEndpointsIsToldAsItIs: what becomes of clients goes by how they come, and is told anew when that changes.
+func TestNoEndpointsIsToldAsItIs(t *testing.T) {
+	const (
+		service = "kind: Service\nmetadata: {name: dns}\nspec: {ports: [{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53, protocol: TCP}]}"
+		web     = "kind: Ingress\nmetadata: {name: web}\nspec: {defaultBackend: {service: {name: dns, port: {number: 53}}}}"
+	)
+	s := snapshotOf(t, service)
+	s.Set(streamMapOf("tcp", map[string]string{"9000": "default/dns:53"}))
+	s.Set(streamMapOf("udp", map[string]string{"9000": "default/dns:53"}))
+	b := NewBuilder(streamOptions())
+	wantLines(t, b.Build(s).Problems, "; its connections are closed", "; its datagrams are dropped")
+	s.Set(objects(t, web)[0])
+	wantLines(t, b.Build(s).Problems, "; its datagrams are dropped", "; its requests are answered 503, and connections to its port of its own are closed")
+	s.Set(streamMapOf("tcp", nil))
+	wantLines(t, b.Build(s).Problems, "; its datagrams are dropped", "; its requests are answered 503 (")
+}
+
 func TestPortsThatCannotBeServed(t *testing.T) {
 	s := snapshotOf(t, dns)
 	data := map[string]string{"8080": "default/dns:53", "0": "default/dns:53", "65536": "default/dns:53", "053": "default/dns:53", "http": "default/dns:53", "53": "default/dns:53"}

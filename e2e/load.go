@@ -18,6 +18,7 @@ import (
 type Target struct {
 	URL       string
 	Endpoints []string // by name, as an [Echo] endpoint gives it; nil: any
+	Put       bool     // bodies come with PUT, which may be repeated, instead of POST
 }
 
 // A Load is clients that ask one request after another until they are stopped: half of them over HTTP/1.1, half over
@@ -76,6 +77,9 @@ func (l *Load) once(client *http.Client, target Target, post bool) error {
 	method, body := http.MethodGet, ""
 	if post {
 		method, body = http.MethodPost, strings.Repeat("some body ", 100)
+		if target.Put {
+			method = http.MethodPut
+		}
 	}
 	request, err := http.NewRequest(method, target.URL, strings.NewReader(body))
 	if err != nil {

@@ -14,7 +14,7 @@
 //	/readyz       send traffic here; false from the moment the process is told to end
 //	/healthz      as ingress-nginx has it: the process runs and was not told to end
 //	/metrics      in Prometheus's text format: the names of ingress-nginx, and ours under sallyport_
-//	/routes       the table, a route a line in the order tried; JSON for `Accept: application/json`
+//	/routes       the table, a route a line in the order tried, and remarks and canaries behind it; JSON for `Accept: application/json`
 //	/debug/pprof  with Server.Profiling only
 //
 // The probes take ?verbose, ?exclude=NAME and /readyz/NAME as those of the Kubernetes API server do
@@ -27,6 +27,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -142,6 +143,11 @@ func (s *Server) routes(w http.ResponseWriter, r *http.Request) {
 				fmt.Fprintf(w, "# %s: %s\n", route.Host, remark)
 			}
 			last = route.Host
+			if info := proxy.InfoOf(route.Handler); info != nil {
+				for _, c := range info.Canaries {
+					fmt.Fprintf(w, "# %s %s %q: canary %s takes %.4g%% for %s:%s\n", cmp.Or(route.Host, "*"), route.Type, route.Path, c.Ingress, 100*c.Share, c.Service, c.Port)
+				}
+			}
 		}
 		return
 	}

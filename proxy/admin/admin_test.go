@@ -97,8 +97,9 @@ func TestRoutesPageIsTheTable(t *testing.T) {
 		{Match: router.Match{Path: "/x", Type: router.Exact}, Source: "default/any"},
 	}, nil)
 	get := serve(t, &Server{Table: func() *router.Table { return table }})
-	if status, body := get("/routes"); status != 200 || body != table.String() {
-		t.Errorf("/routes: %d\n%s\nwant\n%s", status, body, table)
+	text := table.String() + "# a.test Prefix \"/\": canary default/next takes 25% for app-next:80\n"
+	if status, body := get("/routes"); status != 200 || body != text {
+		t.Errorf("/routes: %d\n%s\nwant\n%s", status, body, text)
 	}
 	_, body := get("/routes", "Accept", "application/json")
 	var rows []routeRow

@@ -196,7 +196,7 @@ func (x *trip) choose() *Endpoint {
 	case a.ChangeOnFailure && !home.full():
 		x.bond.new = true
 	default:
-		if endpoint := of.ring.find(number(x.bond.key[:numberDigits]), pick); endpoint != nil {
+		if endpoint := of.ring.find(number(x.bond.key[:numberDigits]), &pick); endpoint != nil {
 			return endpoint
 		}
 		if pick.anyhow = true; pick.Fits(home) && !home.full() {

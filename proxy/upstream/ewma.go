@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"math"
+	"math/rand/v2"
 	"sync/atomic"
 )
 
@@ -18,8 +19,10 @@ type ewma struct {
 	average atomic.Uint64 // bits of a float64, in seconds: of what was believed of the endpoints drawn of late
 }
 
-// averaged is how many draws the average is made of, roughly.
-const averaged = 64
+const (
+	averaged = 64 // draws that the average is made of, roughly
+	counted  = 8  // one of so many draws goes into it, as writing it costs more than all else that is done with two endpoints
+)
 
 // Pick takes the better of two that fit.
 func (p *ewma) Pick(pick Pick) *Endpoint {
@@ -27,21 +30,26 @@ func (p *ewma) Pick(pick Pick) *Endpoint {
 	if r == nil {
 		return nil
 	}
-	a := r.any(pick, p.slow, nil)
-	if a == nil || len(r.members) == 1 {
-		return a
-	}
-	b := r.any(pick, p.slow, a)
-	if b == nil {
-		return a
+	drawn := rand.Uint64()
+	a, b := r.two(drawn)
+	if a == b || p.slow != 0 || !pick.Fits(a) || !pick.Fits(b) { // hardly ever
+		if a = r.any(&pick, p.slow, nil); a == nil || len(r.members) == 1 {
+			return a
+		}
+		if b = r.any(&pick, p.slow, a); b == nil {
+			return a
+		}
 	}
 	now, average := lately.Load(), math.Float64frombits(p.average.Load())
 	ofA, ofB := a.latency.now(now, average), b.latency.now(now, average)
 	if average == 0 {
 		average = max(ofA, ofB)
+		p.average.Store(math.Float64bits(average))
 	}
-	// Two that do this at once lose one of their draws, which does not matter.
-	p.average.Store(math.Float64bits(average + ((ofA+ofB)/2-average)/averaged))
+	if drawn%counted == 0 {
+		// Two that do this at once lose one of their draws, which does not matter.
+		p.average.Store(math.Float64bits(average + ((ofA+ofB)/2-average)*counted/averaged))
+	}
 	if delay(b, ofB) < delay(a, ofA) {
 		return b
 	}

@@ -9,7 +9,7 @@ type hashed struct {
 }
 
 // Pick takes the endpoint of the key, or the next on the ring that fits.
-func (p *hashed) Pick(pick Pick) *Endpoint { return p.ring.Load().find(p.key(pick), pick) }
+func (p *hashed) Pick(pick Pick) *Endpoint { return p.ring.Load().find(p.key(pick), &pick) }
 
 // Changed makes the ring of other endpoints.
 func (p *hashed) Changed(_, now []*Endpoint) { p.ring.Store(newRing(now)) }

@@ -45,10 +45,10 @@ const (
 // health is whether an endpoint is believed to be well. The zero value is. It is safe for concurrent use.
 type health struct {
 	until    atomic.Int64  // Unix nanoseconds until which others come first, and then one request at a time; 0: it is as good as any
-	why      atomic.Uint32 // a standing, good while until is not 0
-	probing  atomic.Bool   // that one request is on its way
-	failures atomic.Int64  // in a row
 	unwell   atomic.Bool   // its checks fail: others come first until they pass
+	probing  atomic.Bool   // that one request is on its way
+	why      atomic.Uint32 // a standing, good while until is not 0
+	failures atomic.Int64  // in a row
 
 	mu    sync.Mutex // of changes of until and why; locked after care.ejecting
 	times int        // guarded by mu; ejections that followed upon one another
@@ -68,7 +68,13 @@ func (e *Endpoint) isAside() bool {
 // available reports whether a request may go to the endpoint: there is room for it, and it is not to be left alone, unless
 // anyhow.
 func (e *Endpoint) available(anyhow bool) bool {
-	return !e.full() && (anyhow || !e.isAside())
+	return e.isPlain() || !e.full() && (anyhow || !e.isAside())
+}
+
+// isPlain reports whether there is nothing to say against the endpoint, nor a limit to look at: so it is with nearly all of
+// them, and picks find it out without a call.
+func (e *Endpoint) isPlain() bool {
+	return e.limit.Load() == 0 && e.health.until.Load() == 0 && !e.health.unwell.Load()
 }
 
 // isEjected reports whether an endpoint is left out for more than that it could not be connected to just now.

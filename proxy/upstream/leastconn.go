@@ -29,40 +29,55 @@ func (p *leastConn) Pick(pick Pick) *Endpoint {
 	if r == nil {
 		return nil
 	}
-	s := search{policy: p, rotation: r}
-	turn, n := r.next(), len(r.members)
-	if s.isBetter(turn) && s.take(turn, pick) {
-		return turn
-	}
+	at, n := r.next(), len(r.members)
+	from, step, count := at+1, 1, n-1
 	if n > sampled {
 		// One draw gives a start and a step. With another start every time, two endpoints that are always busy together are
 		// not always in one sample.
 		drawn := rand.Uint64()
-		at, step := int((drawn>>32)*uint64(n)>>32), 1+int((drawn&math.MaxUint32)*uint64(n-1)>>32)
-		for range sampled - 1 {
-			if e := r.members[at]; s.isBetter(e) && s.take(e, pick) {
-				return e
-			}
-			if at += step; at >= n {
-				at -= n
-			}
+		from, step, count = int((drawn>>32)*uint64(n)>>32), 1+int((drawn&math.MaxUint32)*uint64(n-1)>>32), sampled-1
+	}
+	if !r.weighted {
+		if e := least(r.members, at, from, step, count); pick.Fits(e) && (p.slow == 0 || p.slow.of(e) == 1) {
+			return e
 		}
 	}
+	s := search{policy: p, rotation: r}
+	if s.look(&pick, r.order, at, 0, 1) {
+		return s.best
+	}
+	if n > sampled {
+		s.look(&pick, r.members, from, step, count)
+	}
 	if n <= sampled || s.best == nil && s.spare == nil {
-		at := int(r.turn.Load() % uint64(n))
-		for range n {
-			if e := r.members[at]; e != turn && s.isBetter(e) && s.take(e, pick) {
-				return e
-			}
-			if at++; at == n {
-				at = 0
-			}
-		}
+		s.look(&pick, r.members, (at+1)%n, 1, n)
 	}
 	if s.best == nil {
 		return s.spare
 	}
 	return s.best
+}
+
+// least is the endpoint with the fewest requests in flight of one and of a few others, from a second one on in equal steps;
+// of several the first. Whether it fits is not looked at, but nearly always it does. It is found without a jump that the
+// processor could guess wrong, which makes a pick one of 55 ns where a search takes 80.
+func least(members []*Endpoint, first, from, step, count int) *Endpoint {
+	var seen [sampled]*Endpoint
+	seen[0] = members[first]
+	best := seen[0].inFlight.Load() * sampled // the load above the place in seen
+	if best == 0 {
+		return seen[0]
+	}
+	for i, at := 1, from; i <= count; i++ {
+		if at >= len(members) {
+			at -= len(members)
+		}
+		e := members[at]
+		seen[i%sampled] = e
+		best = min(best, e.inFlight.Load()*sampled+int64(i))
+		at += step
+	}
+	return seen[best%sampled]
 }
 
 // A search is the way to the best endpoint of one pick.
@@ -76,38 +91,35 @@ type search struct {
 	spare  *Endpoint // declined; better than none
 }
 
-// isBetter reports whether an endpoint would be better than the best one.
-func (s *search) isBetter(e *Endpoint) bool {
-	if s.best == nil {
-		return true
+// look goes round among some endpoints, from one of them on in equal steps, and makes the best the best one if it fits. It
+// reports whether there can be no better one.
+func (s *search) look(pick *Pick, among []*Endpoint, from, step, count int) (ideal bool) {
+	p := s.policy
+	for at := from; count > 0; count-- {
+		e := among[at]
+		if at += step; at >= len(among) {
+			at -= len(among)
+		}
+		load, weight := e.inFlight.Load(), int64(1)
+		if s.rotation.weighted {
+			weight = int64(e.weight())
+		}
+		if p.delay && (load > 0 || !p.idleFirst) {
+			load++
+		}
+		if s.best != nil && load*s.weight >= s.load*weight || e == s.spare || !pick.Fits(e) {
+			continue
+		}
+		if p.slow != 0 && p.declines(e, len(s.rotation.members)) {
+			s.spare = e
+			continue
+		}
+		s.best, s.load, s.weight = e, load, weight
+		if load == 0 {
+			return true
+		}
 	}
-	load, weight := s.measure(e)
-	return load*s.weight < s.load*weight
-}
-
-// take makes an endpoint the best one if it fits, and reports whether there can be no better one.
-func (s *search) take(e *Endpoint, pick Pick) bool {
-	if !pick.Fits(e) {
-		return false
-	}
-	if s.policy.slow != 0 && s.policy.declines(e, len(s.rotation.members)) {
-		s.spare = e
-		return false
-	}
-	s.best = e
-	s.load, s.weight = s.measure(e)
-	return s.load == 0
-}
-
-func (s *search) measure(e *Endpoint) (load, weight int64) {
-	load, weight = e.inFlight.Load(), 1
-	if s.rotation.weighted {
-		weight = int64(e.weight())
-	}
-	if s.policy.delay && (load > 0 || !s.policy.idleFirst) {
-		load++
-	}
-	return load, weight
+	return false
 }
 
 // declines is slowStart's for a policy to which a new endpoint, with nothing in flight, is the best of all again and again:

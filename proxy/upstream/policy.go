@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+	"weak"
 
 	"sallyport/proxy"
 )
@@ -99,12 +100,16 @@ type Pick struct {
 // Fits reports whether an endpoint may be picked: it has not been tried, there is room at it for another request, and
 // it is not to be left alone. A policy that finds none is asked once more, and then endpoints that are to be left alone fit
 // too.
-func (p Pick) Fits(endpoint *Endpoint) bool {
+func (p *Pick) Fits(endpoint *Endpoint) bool {
+	return len(p.Exchange.Attempts) == p.before && endpoint.isPlain() || p.fits(endpoint)
+}
+
+func (p *Pick) fits(endpoint *Endpoint) bool {
 	return endpoint.available(p.anyhow) && (len(p.Exchange.Attempts) == p.before || !tried(p.Exchange.Attempts[p.before:], endpoint.addr))
 }
 
 // from returns the first endpoint that fits, beginning with one of them and going round; nil when none does.
-func (p Pick) from(endpoints []*Endpoint, first int) *Endpoint {
+func (p *Pick) from(endpoints []*Endpoint, first int) *Endpoint {
 	for i := range endpoints {
 		if e := endpoints[(first+i)%len(endpoints)]; p.Fits(e) {
 			return e
@@ -124,27 +129,44 @@ type Policy interface {
 }
 
 // newPolicy makes the policy of a Balance; round robin for a name that is none.
-func newPolicy(b Balance) Policy {
+func newPolicy(b Balance) (Policy, weakPolicy) {
 	slow := slowStart(b.SlowStart)
 	switch b.Policy {
 	case LeastConn, ShortestDelay, NeverQueue:
-		return &leastConn{slow: slow, delay: b.Policy != LeastConn, idleFirst: b.Policy != ShortestDelay}
+		return weakly(&leastConn{slow: slow, delay: b.Policy != LeastConn, idleFirst: b.Policy != ShortestDelay})
 	case EWMA:
-		return &ewma{slow: slow}
+		return weakly(&ewma{slow: slow})
 	case ClientIP:
-		return newClientIP(b.Stay)
+		return weakly(newClientIP(b.Stay))
 	case Random:
-		return &random{slow: slow}
+		return weakly(&random{slow: slow})
 	case HashClient:
-		return &hashed{key: clientKey}
+		return weakly(&hashed{key: clientKey})
 	case HashTarget:
-		return &hashed{key: targetKey}
+		return weakly(&hashed{key: targetKey})
 	case HashKey:
-		return &hashed{key: routeKey}
+		return weakly(&hashed{key: routeKey})
 	case HashSubset:
-		return &subsets{size: b.Subset}
+		return weakly(&subsets{size: b.Subset})
 	}
-	return &roundRobin{slow: slow}
+	return weakly(&roundRobin{slow: slow})
+}
+
+// A weakPolicy is a policy for as long as some route has it, nil from then on: a pool must know its policies, to tell them of
+// changes, and those that no table leads to any more are to go all the same.
+type weakPolicy func() Policy
+
+func weakly[T any, P interface {
+	*T
+	Policy
+}](p P) (Policy, weakPolicy) {
+	pointer := weak.Make((*T)(p))
+	return p, func() Policy {
+		if policy := pointer.Value(); policy != nil {
+			return P(policy)
+		}
+		return nil
+	}
 }
 
 func tried(attempts []proxy.Attempt, addr netip.AddrPort) bool {

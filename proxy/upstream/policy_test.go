@@ -3,10 +3,12 @@ package upstream
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -143,37 +145,55 @@ func TestPoliciesSpreadRequestsEvenly(t *testing.T) {
 }
 
 // TestPoliciesWithASlowEndpoint: one of ten takes ten times as long as the others. Its share of the requests is what each
-// policy says.
+// policy says, also when another one has come and when another one has gone; to those that hash it is all the same.
 func TestPoliciesWithASlowEndpoint(t *testing.T) {
+	slow := numbered(10)[3]
+	took := func(e *Endpoint) time.Duration {
+		if e.addr == slow {
+			return 100 * time.Millisecond
+		}
+		return 10 * time.Millisecond
+	}
 	for _, c := range []struct {
 		policy      PolicyName
-		least, most float64
+		least, most float64 // share of the slow one
+		bound       float64 // of those of the others
 	}{
-		{RoundRobin, 0.99, 1.01},
-		{Random, 0.94, 1.06},
-		{LeastConn, 0.05, 0.30}, // as many in flight as others have, so a tenth of their requests
-		{ShortestDelay, 0.05, 0.30},
-		{NeverQueue, 0.05, 0.30},
-		{EWMA, 0.01, 0.30},
+		{RoundRobin, 0.99, 1.01, 0.01},
+		{Random, 0.94, 1.06, 0.06},
+		{LeastConn, 0.05, 0.30, 0.12}, // as many in flight as others have, so a tenth of their requests
+		{ShortestDelay, 0.05, 0.30, 0.12},
+		{NeverQueue, 0.05, 0.30, 0.12},
+		{EWMA, 0.001, 0.30, 0.12},
+		{HashClient, 0.70, 1.30, 0.30}, {HashTarget, 0.70, 1.30, 0.30}, {HashKey, 0.70, 1.30, 0.30},
+		{HashSubset, 0.80, 1.20, 0.20},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := simulated(10, Balance{Policy: c.policy})
-			slow := s.pool.members()[3]
-			s.took = func(e *Endpoint) time.Duration {
-				if e == slow {
-					return 100 * time.Millisecond
+			s, quick := simulated(10, Balance{Policy: c.policy}), simulated(10, Balance{Policy: c.policy})
+			s.took = took
+			for _, step := range []struct {
+				what  string
+				addrs []netip.AddrPort
+			}{{"ten", numbered(10)}, {"one more", numbered(11)}, {"another one less", numbered(11)[1:]}} {
+				s.pool.Set(step.addrs)
+				s.run(t, 100_000)
+				n := float64(len(step.addrs))
+				share := float64(s.counts[slow]) * n / 100_000
+				if share < c.least || share > c.most {
+					t.Errorf("%s with %s: the slow endpoint has a share of %.3f, want %v to %v", c.policy, step.what, share, c.least, c.most)
 				}
-				return 10 * time.Millisecond
-			}
-			s.run(t, 100_000)
-			if share := s.of(slow); share < c.least || share > c.most {
-				t.Errorf("%s: the slow endpoint has a share of %.3f, want %v to %v", c.policy, share, c.least, c.most)
-			}
-			others := slices.DeleteFunc(slices.Clone(s.pool.members()), func(e *Endpoint) bool { return e == slow })
-			fair := (10 - s.of(slow)) / 9
-			for _, e := range others {
-				if share := s.of(e); math.Abs(share-fair) > 0.12*fair {
-					t.Errorf("%s: one of the others has a share of %.3f, want about %.3f", c.policy, share, fair)
+				fair := (n - share) / (n - 1)
+				for _, e := range s.pool.members() {
+					if share := s.of(e); e.addr != slow && math.Abs(share-fair) > c.bound*fair {
+						t.Errorf("%s with %s: one of the others has a share of %.3f, want about %.3f", c.policy, step.what, share, fair)
+					}
+				}
+				if c.policy.Hashes() && c.policy != HashSubset { // which draws, and so is not the same twice
+					quick.pool.Set(step.addrs)
+					quick.run(t, 100_000)
+					if !maps.Equal(s.counts, quick.counts) {
+						t.Errorf("%s with %s: requests go to %v where one endpoint is slow, and to %v where none is", c.policy, step.what, s.counts, quick.counts)
+					}
 				}
 			}
 		})
@@ -344,4 +364,26 @@ func TestRoutesThatMeanTheSameTakeTurnsTogether(t *testing.T) {
 			t.Errorf("%+v and %+v share a policy: %v, want %v", c.a, c.b, shared, c.shared)
 		}
 	}
+}
+
+// TestPoliciesThatNobodyHasAreLetGo, and those that somebody has keep their place and hear of changes.
+func TestPoliciesThatNobodyHasAreLetGo(t *testing.T) {
+	p := new(Pools).Get(ID{"ns", "svc", "80"})
+	p.Set(numbered(3))
+	route := New(p, Options{})
+	p.pick(route.policy, manyPicks()[0])
+	for n := range 100 {
+		New(p, Options{Balance: Balance{Policy: LeastConn, SlowStart: time.Duration(n+1) * time.Second}})
+	}
+	runtime.GC()
+	p.Set(numbered(4))
+	if n := len(p.policies); n != 1 {
+		t.Errorf("the pool keeps %d policies, want that of the one route there is", n)
+	}
+	for i, want := range []int{1, 2, 3, 0} {
+		if e := p.pick(New(p, Options{}).policy, manyPicks()[0]); e != p.members()[want] {
+			t.Errorf("turn %d is that of %v, want that of %v", i, e.addr, p.members()[want].addr)
+		}
+	}
+	runtime.KeepAlive(route)
 }

@@ -71,9 +71,9 @@ type Pool struct {
 	id        ID
 	endpoints atomic.Pointer[[]*Endpoint] // nil: none yet. The slice is never written to once stored.
 
-	set      sync.Mutex         // held by SetMembers, so that two of them cannot make two Endpoints of one address
-	policies map[Balance]Policy // guarded by set
-	options  ServiceOptions     // guarded by set
+	set      sync.Mutex             // held by SetMembers, so that two of them cannot make two Endpoints of one address
+	policies map[Balance]weakPolicy // guarded by set
+	options  ServiceOptions         // guarded by set
 	cookies  cookies
 	care     care
 }
@@ -154,8 +154,12 @@ func (p *Pool) SetMembers(members []Member) {
 	if slices.Equal(old, now) && !weighed {
 		return
 	}
-	for _, policy := range p.policies {
-		policy.Changed(old, now)
+	for b, weakly := range p.policies {
+		if policy := weakly(); policy != nil {
+			policy.Changed(old, now)
+		} else {
+			delete(p.policies, b)
+		}
 	}
 	p.careForLocked(now)
 	p.endpoints.Store(&now)
@@ -191,20 +195,27 @@ func (p *Pool) again(attempts []proxy.Attempt) *Endpoint {
 	return found
 }
 
-// policy returns what picks by a Balance, the same for all who ask.
+// policy returns what picks by a Balance, the same for all who ask while any of them has it.
 func (p *Pool) policy(b Balance) Policy {
 	b = b.normal()
 	p.set.Lock()
 	defer p.set.Unlock()
-	policy := p.policies[b]
-	if policy == nil {
-		if p.policies == nil {
-			p.policies = make(map[Balance]Policy)
+	if weakly := p.policies[b]; weakly != nil {
+		if policy := weakly(); policy != nil {
+			return policy
 		}
-		policy = newPolicy(b)
-		policy.Changed(nil, p.members())
-		p.policies[b] = policy
 	}
+	if p.policies == nil {
+		p.policies = make(map[Balance]weakPolicy)
+	}
+	for other, weakly := range p.policies {
+		if weakly() == nil {
+			delete(p.policies, other)
+		}
+	}
+	policy, weakly := newPolicy(b)
+	policy.Changed(nil, p.members())
+	p.policies[b] = weakly
 	return policy
 }
 

@@ -12,5 +12,5 @@ func (p *random) Pick(pick Pick) *Endpoint {
 	if r == nil {
 		return nil
 	}
-	return r.any(pick, p.slow, nil)
+	return r.any(&pick, p.slow, nil)
 }

@@ -108,7 +108,7 @@ const walked = 32
 // find returns the endpoint that a hash belongs to, or, where that does not fit, the next on the ring that does: the keys
 // of one that is away are spread over all others. Where hardly any fits, which costs a walk too long, it is the next in the
 // circle.
-func (r *ring) find(hash uint64, pick Pick) *Endpoint {
+func (r *ring) find(hash uint64, pick *Pick) *Endpoint {
 	if r == nil || len(r.points) == 0 {
 		return nil
 	}

@@ -103,21 +103,27 @@ func divisor(a, b int) int {
 	return a
 }
 
-// next is the endpoint whose turn it is. There must be one.
-func (r *rotation) next() *Endpoint {
+// next is where in order the endpoint stands whose turn it is. There must be one.
+func (r *rotation) next() int {
 	turn := r.turn.Add(1) - 1
 	if n := uint64(len(r.order)); turn >= n {
-		return r.order[turn%n]
+		return int(turn % n)
 	}
-	return r.order[turn]
+	return int(turn)
 }
 
 // draws is how often an endpoint is drawn before they are looked through. With half of them unfit one pick in 256 comes
 // to that, and then the one behind those that are unfit is likelier than others.
 const draws = 8
 
+// two are the endpoints that a random number stands for, which may be one and the same.
+func (r *rotation) two(drawn uint64) (a, b *Endpoint) {
+	n := uint64(len(r.order))
+	return r.order[(drawn>>32)*n>>32], r.order[(drawn&math.MaxUint32)*n>>32]
+}
+
 // any draws an endpoint that fits and is not the one named, by weight; nil when there is none.
-func (r *rotation) any(pick Pick, slow slowStart, not *Endpoint) *Endpoint {
+func (r *rotation) any(pick *Pick, slow slowStart, not *Endpoint) *Endpoint {
 	var spare *Endpoint
 	for range draws {
 		e := r.order[rand.Uint64N(uint64(len(r.order)))]

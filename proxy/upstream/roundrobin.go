@@ -15,7 +15,7 @@ func (p *roundRobin) Pick(pick Pick) *Endpoint {
 	}
 	var spare *Endpoint
 	for range r.members {
-		e := r.next()
+		e := r.order[r.next()]
 		if !pick.Fits(e) {
 			continue
 		}
