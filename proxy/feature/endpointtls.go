@@ -109,11 +109,11 @@ func readEndpointSecret(data map[string][]byte) (s endpointSecret, complaint str
 		case len(certificate) == 0:
 			return s, "the Secret has a tls.key without a tls.crt"
 		}
-		pair, err := tls.X509KeyPair(certificate, key)
+		pair, err := trust.Pair(certificate, key)
 		if err != nil {
 			return s, "tls.crt and tls.key of the Secret are no certificate and its key: " + strings.TrimPrefix(err.Error(), "tls: ")
 		}
-		s.pair = &pair
+		s.pair = pair
 	}
 	if len(authorities) == 0 {
 		if len(lists) > 0 {
@@ -148,7 +148,7 @@ func readBundle(authorities []byte, data map[string][]byte) (b *trust.Bundle, co
 		if lists == nil {
 			lists = []byte{}
 		}
-		if b, err = trust.Parse(authorities, lists); err != nil {
+		if b, err = b.With(lists); err != nil {
 			return nil, "ca.crl of the Secret cannot be read: " + err.Error()
 		}
 	}
