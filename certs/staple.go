@@ -27,7 +27,7 @@ type Stapler struct {
 	// Log gets what could not be fetched. Nil: slog.Default().
 	Log *slog.Logger
 
-	stapled atomic.Pointer[map[*tls.Certificate]staple]
+	stapled atomic.Pointer[map[string]staple] // by the DER text of a certificate, which is read anew whenever its Secret is touched
 
 	mu     sync.Mutex           // guards what follows
 	wanted []*tls.Certificate   // each once
@@ -36,8 +36,10 @@ type Stapler struct {
 }
 
 type staple struct {
-	pair  *tls.Certificate // with the answer
+	text  []byte
 	until time.Time
+	asked *tls.Certificate // as it was when it was asked about
+	shown *tls.Certificate // the same with the answer
 }
 
 const (
@@ -57,18 +59,24 @@ func (s *Stapler) of(pair *tls.Certificate) *tls.Certificate {
 	if all == nil {
 		return pair
 	}
-	if found, ok := (*all)[pair]; ok && time.Now().Before(found.until) {
-		return found.pair
+	found, ok := (*all)[string(pair.Certificate[0])]
+	switch {
+	case !ok || !time.Now().Before(found.until):
+		return pair
+	case found.asked == pair:
+		return found.shown
 	}
-	return pair
+	shown := *pair // until it is asked about again: the chain may be another
+	shown.OCSPStaple = found.text
+	return &shown
 }
 
 // Want has answers fetched for the certificates of hosts, and for no others. It does not wait.
 func (s *Stapler) Want(c Certificates) {
-	distinct := make(map[*tls.Certificate]struct{})
+	distinct := make(map[string]*tls.Certificate)
 	add := func(pair *tls.Certificate) {
 		if pair != nil && len(pair.Leaf.OCSPServer) > 0 && len(pair.Certificate) > 1 {
-			distinct[pair] = struct{}{}
+			distinct[string(pair.Certificate[0])] = pair
 		}
 	}
 	for _, host := range c.ByHost {
@@ -81,7 +89,7 @@ func (s *Stapler) Want(c Certificates) {
 	add(c.Default)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wanted = slices.Collect(maps.Keys(distinct))
+	s.wanted = slices.Collect(maps.Values(distinct))
 	select {
 	case s.wakeLocked() <- struct{}{}:
 	default:
@@ -123,11 +131,11 @@ func (s *Stapler) fetchAll(ctx context.Context) time.Duration {
 	again := maps.Clone(s.again)
 	s.mu.Unlock()
 
-	stapled := make(map[*tls.Certificate]staple)
+	stapled := make(map[string]staple)
 	if all := s.stapled.Load(); all != nil {
 		for _, pair := range wanted {
-			if found, ok := (*all)[pair]; ok {
-				stapled[pair] = found
+			if found, ok := (*all)[string(pair.Certificate[0])]; ok {
+				stapled[string(pair.Certificate[0])] = found
 			}
 		}
 	}
@@ -156,7 +164,7 @@ func (s *Stapler) fetchAll(ctx context.Context) time.Duration {
 			again[string(pair.Certificate[0])] = time.Now().Add(max(half, stapleLeast))
 			shown := *pair
 			shown.OCSPStaple = text
-			stapled[pair] = staple{&shown, answer.NextUpdate}
+			stapled[string(pair.Certificate[0])] = staple{text, answer.NextUpdate, pair, &shown}
 		})
 	}
 	asking.Wait()

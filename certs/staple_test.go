@@ -38,13 +38,16 @@ func TestHandshakesBringWhatTheAuthoritySays(t *testing.T) {
 	}))
 	defer responder.Close()
 	ca.ocsp = responder.URL
-	pair := func(name string) *tls.Certificate {
-		cert, key := ca.issue(t, name)
-		p, err := Parse(append(cert, ca.intermediate...), key)
+	parsed := func(cert, key []byte) *tls.Certificate {
+		p, err := Parse(cert, key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return p
+	}
+	pair := func(name string) *tls.Certificate {
+		cert, key := ca.issue(t, name)
+		return parsed(append(cert, ca.intermediate...), key)
 	}
 	stapler := &Stapler{Log: slog.New(slog.DiscardHandler)}
 	store := Store{Stapler: stapler}
@@ -82,6 +85,15 @@ func TestHandshakesBringWhatTheAuthoritySays(t *testing.T) {
 	set(store.now().ByHost["a.test"].Pairs[0]) // the same certificate
 	if !stapled() || asked.Load() != before {
 		t.Error("the answer was asked for twice, or was lost")
+	}
+	cert, key := ca.issue(t, "a.test")
+	cert = append(cert, ca.intermediate...)
+	set(parsed(cert, key))
+	eventually("a handshake brings the answer about another certificate", stapled)
+	before = asked.Load()
+	set(parsed(cert, key)) // as when its Secret has got a label
+	if !stapled() || asked.Load() != before {
+		t.Error("the answer was lost when the certificate was read once more")
 	}
 	life.Store(-int64(time.Second))
 	set(pair("a.test"))
