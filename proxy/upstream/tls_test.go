@@ -2,6 +2,8 @@ package upstream
 
 import (
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -67,7 +69,7 @@ func TestCertificateIsVerifiedOnlyWhereItIsAskedFor(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := front(t, 1, named(c.host, New(poolOf(t, addr), tlsQuick(HTTPS, c.config))))
 			got, e := f.get(t, "/"), f.exchange(t)
-			if got.StatusCode != c.status || (e.Reason == proxy.ConnectFailed) != (c.status == 502) || len(e.Attempts) != 1 {
+			if got.StatusCode != c.status || (e.Reason == proxy.UpstreamTLS) != (c.status == 502) || len(e.Attempts) != 1 {
 				t.Errorf("status %d, reason %q, %d attempts; want %d after one", got.StatusCode, e.Reason, len(e.Attempts), c.status)
 			}
 		})
@@ -173,8 +175,8 @@ func TestHandshakeThatIsNotAnsweredIs504(t *testing.T) {
 
 func TestEndpointThatSpeaksNoTLSIs502(t *testing.T) {
 	f := front(t, 1, New(poolOf(t, endpoint(t, answers("HTTP/1.1 400 Bad Request\r\n\r\n"))), tlsQuick(HTTPS, nil)))
-	if got, e := f.get(t, "/"), f.exchange(t); got.StatusCode != 502 || e.Reason != proxy.ConnectFailed {
-		t.Errorf("status %d, reason %q; want 502, connect_failed", got.StatusCode, e.Reason)
+	if got, e := f.get(t, "/"), f.exchange(t); got.StatusCode != 502 || e.Reason != proxy.UpstreamTLS {
+		t.Errorf("status %d, reason %q; want 502, upstream_tls", got.StatusCode, e.Reason)
 	}
 }
 
@@ -234,5 +236,73 @@ func TestWebSocketPassesOverTLS(t *testing.T) {
 	c.CloseWrite()
 	if b, err := io.ReadAll(in); string(b) != "through the tunnel" || err != nil {
 		t.Errorf("got %q, %v; want what was sent and the end", b, err)
+	}
+}
+
+// TestANameThatAClientChoseSpoilsNoEndpoint: below a wildcard anybody may ask for names that an endpoint does not know.
+func TestANameThatAClientChoseSpoilsNoEndpoint(t *testing.T) {
+	config, roots := identity(t)
+	trusting := &tls.Config{RootCAs: roots}
+	for _, c := range []struct {
+		name   string
+		config *tls.Config
+		spoils bool
+	}{
+		{"of the client's choice", trusting, false},
+		{"of the route's", &tls.Config{RootCAs: roots, ServerName: "other.test"}, true},
+	} {
+		for _, protocol := range []Protocol{HTTPS, GRPCS} {
+			pool := poolOf(t, secured(t, config, answers(ok2)), secured(t, config, answers(ok2)))
+			f := front(t, 1, named("other.test", New(pool, tlsQuick(protocol, c.config))))
+			for range 2 * unconnectedInARow {
+				f.get(t, "/")
+				if e := f.exchange(t); e.Reason != proxy.UpstreamTLS || e.Attempts[0].TLS == "" {
+					t.Fatalf("%s, %v: reason %q, %q; want upstream_tls and what is wrong", c.name, protocol, e.Reason, e.Attempts[0].TLS)
+				}
+			}
+			aside := 0
+			for _, e := range pool.members() {
+				if e.isAside() {
+					aside++
+				}
+			}
+			if (aside > 0) != c.spoils {
+				t.Errorf("%s, %v: %d endpoints are left out", c.name, protocol, aside)
+			}
+		}
+	}
+}
+
+// TestAHandshakeThatFailsIsItsOwnNames: those who wait to share a connection share the failure to make it, and no other.
+func TestAHandshakeThatFailsIsItsOwnNames(t *testing.T) {
+	var m muxes
+	begun := time.Now()
+	mine, others := line{config: unverified, name: "a.test"}, line{config: unverified, name: "b.test"}
+	refused := &fault{502, proxy.UpstreamTLS, handshakeError{errors.New("tls: unrecognized name")}}
+	away := &fault{502, proxy.ConnectFailed, errors.New("no route to host")}
+	for _, f := range []*fault{refused, away} {
+		m.noteFailure(f, others)
+		if got := m.failedSince(begun.Add(-time.Second), others); got != f {
+			t.Errorf("%v: %v for the same line", f, got)
+		}
+		if got := m.failedSince(begun.Add(-time.Second), mine); (got == f) != (f == away) {
+			t.Errorf("%v: %v for another line", f, got)
+		}
+	}
+}
+
+func TestNamesWithoutEndAreNotConnectionsWithoutEnd(t *testing.T) {
+	config, _ := identity(t)
+	addr := h2server(t, config, func(w http.ResponseWriter, r *http.Request) {})
+	pool := poolOf(t, addr)
+	transport := New(pool, tlsQuick(GRPCS, nil))
+	for i := range maxIdle + 8 {
+		f := front(t, 2, named(fmt.Sprintf("n%d.test", i), transport))
+		if got := f.get(t, "/"); got.StatusCode != 200 {
+			t.Fatalf("request %d: status %d", i, got.StatusCode)
+		}
+	}
+	if n := len(pool.members()[0].muxes.list); n != maxIdle {
+		t.Errorf("%d connections are kept, want %d", n, maxIdle)
 	}
 }
