@@ -22,7 +22,7 @@ func endpointTLS(a *Annotations, d *Draft) {
 	a.Section("TLS to the endpoints", ReachPaths, "They count where HTTPS or GRPCS is spoken to endpoints. ingress-nginx ignores all of them without proxy-ssl-secret; here each works by "+
 		"itself, and with proxy-ssl-verify the authorities of the system count where the Secret has no ca.crt. The name that an endpoint is asked for and must have a certificate for is proxy-ssl-name, else "+
 		"the host that it is told: the client's, or upstream-vhost. ingress-nginx takes a name of its own making, which no certificate has, asks for no name unless told to, and speaks TLS 1.2 alone. Paths of another Ingress take nothing over from "+
-		"this one, as with proxy-ssl-location-only. An endpoint that fails is answered for with 502. A Secret that changes counts from the next connection on, and connections made with the old one are not used again. "+
+		"this one, as with proxy-ssl-location-only. An endpoint that fails is answered for with 502, and the log says why, once in a while. A Secret that changes counts from the next connection on, and connections made with the old one are not used again. "+
 		"What cannot be read of proxy-ssl-secret and proxy-ssl-verify closes the routes rather than have them trust anybody. A ca.crl in the Secret is a list of revoked certificates.")
 	guarded := a.Shared().Strict()
 	name := "proxy-ssl-secret"
