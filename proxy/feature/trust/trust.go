@@ -325,7 +325,7 @@ func (b *Bundle) Verify(sent []*x509.Certificate, terms Terms) Verdict {
 		DNSName: terms.Name, CurrentTime: terms.Now, KeyUsages: []x509.ExtKeyUsage{terms.Usage},
 		Intermediates: x509.NewCertPool(),
 	}
-	for _, c := range sent[1:] {
+	for _, c := range leading(sent, terms.Depth+1) {
 		o.Intermediates.AddCert(c)
 	}
 	if b != nil {
@@ -345,6 +345,35 @@ func (b *Bundle) Verify(sent []*x509.Certificate, terms Terms) Verdict {
 		}
 	}
 	return refused(err)
+}
+
+// leading are those of the certificates that were sent which may lead on from the first, so many steps at most. Of two
+// authorities of one name it is the one that the step before names by its key, else the one that was sent first: with several
+// keys to try at every step a stranger would have a hundred signatures checked for one request, with the longest keys there are.
+func leading(sent []*x509.Certificate, steps int) (links []*x509.Certificate) {
+	at := sent[:1]
+	for range steps {
+		var next []*x509.Certificate
+		for _, c := range at {
+			named := func(o *x509.Certificate) bool { return bytes.Equal(o.RawSubject, c.RawIssuer) }
+			issuer := slices.IndexFunc(sent[1:], func(o *x509.Certificate) bool {
+				return named(o) && len(c.AuthorityKeyId) > 0 && bytes.Equal(o.SubjectKeyId, c.AuthorityKeyId)
+			})
+			if issuer < 0 {
+				issuer = slices.IndexFunc(sent[1:], named)
+			}
+			if issuer < 0 {
+				continue
+			}
+			for _, o := range sent[1:] { // one key may be vouched for by several
+				if named(o) && bytes.Equal(o.RawSubjectPublicKeyInfo, sent[1+issuer].RawSubjectPublicKeyInfo) && !slices.Contains(links, o) && len(links) < maxSent {
+					links, next = append(links, o), append(next, o)
+				}
+			}
+		}
+		at = next
+	}
+	return links
 }
 
 // accept judges one whole chain.

@@ -119,6 +119,39 @@ func encoded(t testing.TB, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
+// TestOfWhatIsSentOneKeyANameIsTried: strangers do not choose how many signatures are checked.
+func TestOfWhatIsSentOneKeyANameIsTried(t *testing.T) {
+	root := e2e.NewAuthority(t, "root")
+	right, wrong, other := root.Sub(t, "one"), root.Sub(t, "one"), e2e.NewAuthority(t, "other")
+	again := other.Sub(t, "one")
+	leaf := right.Issue(t, "x").Certificate[0]
+	unnamed := sent(t, [][]byte{leaf})
+	unnamed[0].AuthorityKeyId = nil
+	var evil [][]byte
+	for range maxSent - 1 {
+		evil = append(evil, e2e.NewAuthority(t, "one").Raw)
+	}
+	for name, c := range map[string]struct {
+		chain []*x509.Certificate
+		links int
+		want  error
+	}{
+		"the one that is named by its key":  {sent(t, [][]byte{leaf, wrong.Raw, again.Raw, right.Raw}), 1, nil},
+		"the first where nothing is said":   {append(unnamed[:1:1], sent(t, [][]byte{right.Raw, wrong.Raw})...), 1, nil},
+		"any number of the name":            {sent(t, append([][]byte{leaf}, evil...)), 1, ErrUnknown},
+		"the root along with it, before it": {sent(t, [][]byte{leaf, root.Raw, right.Raw}), 2, nil},
+		"others that nobody needs":          {sent(t, [][]byte{leaf, other.Raw, right.Raw}), 1, nil},
+	} {
+		if n := len(leading(c.chain, 2)); n != c.links {
+			t.Errorf("%s: %d are looked at, want %d", name, n, c.links)
+		}
+		v := parsed(t, root.PEM(), nil).Verify(c.chain, Terms{Usage: x509.ExtKeyUsageClientAuth, Depth: 1, Now: time.Now()})
+		if !errors.Is(v.Err, c.want) {
+			t.Errorf("%s: %v, want %v", name, v.Err, c.want)
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	root := e2e.NewAuthority(t, "root")
 	b := parsed(t, root.PEM(), nil)
