@@ -50,7 +50,7 @@ func endpointTLS(a *Annotations, d *Draft) {
 		return
 	}
 	// The connections of before stay in use while all of this is as it was.
-	key := fmt.Sprint("endpoint tls ", s.id, verify, depth, serverName, named, minVersion, maxVersion, suites)
+	key := fmt.Sprintf("endpoint tls %q %v %d %q %v %d %d %v", s.id, verify, depth, serverName, named, minVersion, maxVersion, suites)
 	t := Recall(d, key, func() *endpointIdentity {
 		config := &tls.Config{
 			InsecureSkipVerify: true, // verified by peer, if at all
