@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -293,16 +294,37 @@ func TestAHandshakeThatFailsIsItsOwnNames(t *testing.T) {
 
 func TestNamesWithoutEndAreNotConnectionsWithoutEnd(t *testing.T) {
 	config, _ := identity(t)
-	addr := h2server(t, config, func(w http.ResponseWriter, r *http.Request) {})
-	pool := poolOf(t, addr)
-	transport := New(pool, tlsQuick(GRPCS, nil))
-	for i := range maxIdle + 8 {
-		f := front(t, 2, named(fmt.Sprintf("n%d.test", i), transport))
-		if got := f.get(t, "/"); got.StatusCode != 200 {
-			t.Fatalf("request %d: status %d", i, got.StatusCode)
+	for protocol, addr := range map[Protocol]netip.AddrPort{
+		HTTPS: secured(t, config, answers(ok2)),
+		GRPCS: h2server(t, config, func(w http.ResponseWriter, r *http.Request) {}),
+	} {
+		pool := poolOf(t, addr)
+		transport := New(pool, tlsQuick(protocol, nil))
+		f := front(t, 2, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			proxy.From(r).UpstreamHost = r.URL.Path[1:]
+			transport.ServeHTTP(w, r)
+		}))
+		for i := range maxIdle + 8 {
+			if got := f.get(t, fmt.Sprintf("/n%d.test", i)); got.StatusCode != 200 {
+				t.Fatalf("%v, request %d: status %d", protocol, i, got.StatusCode)
+			}
+			f.exchange(t)
 		}
-	}
-	if n := len(pool.members()[0].muxes.list); n != maxIdle {
-		t.Errorf("%d connections are kept, want %d", n, maxIdle)
+		e := pool.members()[0]
+		e.mu.Lock()
+		n := len(e.idle)
+		e.mu.Unlock()
+		e.muxes.mu.Lock()
+		n += len(e.muxes.list)
+		e.muxes.mu.Unlock()
+		if n != maxIdle {
+			t.Errorf("%v: %d connections are kept, want %d", protocol, n, maxIdle)
+		}
+		for i := range 2 { // others still have theirs
+			f.get(t, "/a.test")
+			if e := f.exchange(t); e.Attempts[0].Reused != (i > 0) {
+				t.Errorf("%v, request %d: reused %v", protocol, i, e.Attempts[0].Reused)
+			}
+		}
 	}
 }
