@@ -159,9 +159,9 @@ func (s *Stapler) fetchAll(ctx context.Context) time.Duration {
 	now := time.Now()
 	var due, late []*tls.Certificate
 	for _, pair := range wanted {
-		switch der := string(pair.Certificate[0]); {
-		case now.Before(again[der]):
-		case vain[der]:
+		switch {
+		case now.Before(again[string(pair.Certificate[0])]):
+		case vain[string(pair.Certificate[0])]:
 			late = append(late, pair)
 		default:
 			due = append(due, pair)
