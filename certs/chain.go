@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -30,6 +31,8 @@ func parseChain(text []byte) (chain []*x509.Certificate, err error) {
 			return nil, fmt.Errorf("not a pair of certificate and private key: %w", err)
 		case err != nil:
 			return nil, fmt.Errorf("certificate %d of the chain: %w", number, err)
+		case checkRSA(c.PublicKey) != nil:
+			return nil, fmt.Errorf("certificate %d of the chain: %w", number, checkRSA(c.PublicKey))
 		case number > maxChain:
 			return nil, fmt.Errorf("the chain has more than %d certificates: expected that of the host and those of its issuers", maxChain)
 		}
@@ -111,7 +114,9 @@ func CheckChain(pair *tls.Certificate, text, issuers []byte, now time.Time) stri
 	if err != nil {
 		known = nil
 	}
-	if issuerOf(last, known, nil) != nil {
+	// ca.crt is sent to nobody. Whoever writes an intermediate there alone may have clients that trust just that one; beside
+	// its own issuer it is a link of the chain, which is missing where clients look for it.
+	if issuer := issuerOf(last, known, nil); issuer != nil && (selfIssued(issuer) || issuerOf(issuer, known, nil) == nil) {
 		return ""
 	}
 	missing := fmt.Sprintf("the chain ends at %s and lacks its issuer, %s, without which many clients trust it not", nameOf(last), last.Issuer)
@@ -120,6 +125,18 @@ func CheckChain(pair *tls.Certificate, text, issuers []byte, now time.Time) stri
 		return missing
 	case len(chain) == 1 && len(last.IssuingCertificateURL) > 0 && !knownRoot(last, now):
 		return missing
+	}
+	return ""
+}
+
+// CheckUsage says why clients refuse a certificate as that of a server, though it is for the name; "" for nothing that is known.
+func CheckUsage(leaf *x509.Certificate) string {
+	forServers := slices.ContainsFunc(leaf.ExtKeyUsage, func(u x509.ExtKeyUsage) bool { return u == x509.ExtKeyUsageServerAuth || u == x509.ExtKeyUsageAny })
+	switch {
+	case len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) > 0 && !forServers:
+		return "it is not for servers: its extended key usage lacks serverAuth"
+	case leaf.KeyUsage != 0 && leaf.KeyUsage&x509.KeyUsageDigitalSignature == 0:
+		return "it is not for handshakes, in which servers sign: its key usage lacks digitalSignature"
 	}
 	return ""
 }

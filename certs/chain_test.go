@@ -6,8 +6,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"math/big"
 	"slices"
 	"strings"
@@ -105,6 +107,7 @@ func TestChainsArePutInOrderAndChecked(t *testing.T) {
 		{"twice", [][]byte{leaf, leaf, mid, mid}, key, nil, [][]byte{leaf, mid}, ""},
 		{"a private authority, of which nothing is known", [][]byte{leaf}, key, nil, [][]byte{leaf}, ""},
 		{"ca.crt issued it", [][]byte{leaf}, key, mid, [][]byte{leaf}, ""},
+		{"ca.crt issued it, and its own issuer is there too", [][]byte{leaf}, key, slices.Concat(root, mid), [][]byte{leaf}, `lacks its issuer, CN=Intermediate`},
 		{"ca.crt is further up", [][]byte{leaf}, key, root, [][]byte{leaf}, `lacks its issuer, CN=Intermediate`},
 		{"ca.crt issued the intermediate", [][]byte{leaf, mid}, key, root, [][]byte{leaf, mid}, ""},
 		{"ca.crt is no certificate", [][]byte{leaf}, key, []byte("rubbish"), [][]byte{leaf}, ""},
@@ -146,5 +149,51 @@ func TestChainsAreBounded(t *testing.T) {
 	}
 	if _, err := Parse(text, key); err == nil || !strings.Contains(err.Error(), "more than 16 certificates") {
 		t.Errorf("%v, want the limit", err)
+	}
+}
+
+// TestKeysThatTakeLongAreNotComputedWith: whoever may write a Secret would have everybody wait for that.
+func TestKeysThatTakeLongAreNotComputedWith(t *testing.T) {
+	leaf, key := issue(t, "a.test")
+	signer := newKey(t)
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "long"}, IsCA: true, BasicConstraintsValid: true}
+	n := new(big.Int).SetBit(big.NewInt(1), maxRSA, 1)
+	der, err := x509.CreateCertificate(rand.Reader, form, form, &rsa.PublicKey{N: n, E: 65537}, signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := encode("CERTIFICATE", der)
+	for _, c := range []struct {
+		name      string
+		cert, key []byte
+		want      string
+	}{
+		{"that of an issuer", slices.Concat(leaf, long), key, "certificate 2 of the chain: the RSA key has 8193 bits: expected 8192 or fewer"},
+		{"that of the host", long, key, "certificate 1 of the chain: the RSA key has 8193 bits: expected 8192 or fewer"},
+		{"the private one", leaf, encode("RSA PRIVATE KEY", make([]byte, maxRSA+1)), "the private key has 8193 bytes: expected one of 8192 bits or fewer"},
+	} {
+		if pair, err := Parse(c.cert, c.key); err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v, %v; want %q", c.name, pair, err, c.want)
+		}
+	}
+}
+
+func TestACertificateIsForServers(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		leaf x509.Certificate
+		want string
+	}{
+		{"it says nothing", x509.Certificate{}, ""},
+		{"for servers", x509.Certificate{KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}}, ""},
+		{"for anything", x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}, ""},
+		{"for clients", x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, "extended key usage"},
+		{"for what nobody knows", x509.Certificate{UnknownExtKeyUsage: []asn1.ObjectIdentifier{{1, 2, 3}}}, "extended key usage"},
+		{"for an authority", x509.Certificate{KeyUsage: x509.KeyUsageCertSign}, "key usage lacks digitalSignature"},
+		{"for the key exchange of old", x509.Certificate{KeyUsage: x509.KeyUsageKeyEncipherment}, "key usage lacks digitalSignature"},
+	} {
+		if got := CheckUsage(&c.leaf); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q in it", c.name, got, c.want)
+		}
 	}
 }

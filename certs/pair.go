@@ -26,6 +26,9 @@ func Parse(cert, key []byte) (*tls.Certificate, error) {
 	if err := checkPEM("private key", "PRIVATE KEY", key); err != nil {
 		return nil, err
 	}
+	if err := checkLength(key); err != nil {
+		return nil, err
+	}
 	chain, err := parseChain(cert)
 	if err != nil {
 		return nil, err
@@ -68,6 +71,31 @@ func foreign(err error) bool {
 
 func encodePEM(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+// maxRSA is the longest RSA key, in bits, that crypto/tls takes of anybody. One that fills a Secret takes minutes to compute with
+// once, and whoever reads Secrets does so for everybody.
+const maxRSA = 8192
+
+// checkLength refuses a private key, in PEM, that would take too long to be read.
+func checkLength(key []byte) error {
+	for rest := key; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return nil
+		}
+		if strings.HasSuffix(block.Type, "PRIVATE KEY") && len(block.Bytes) > maxRSA { // one of so many bits has some 4,700 bytes
+			return fmt.Errorf("the private key has %d bytes: expected one of %d bits or fewer", len(block.Bytes), maxRSA)
+		}
+	}
+}
+
+// checkRSA refuses a certificate whose key takes too long to compute with.
+func checkRSA(public any) error {
+	if key, ok := public.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSA {
+		return fmt.Errorf("the RSA key has %d bits: expected %d or fewer", key.N.BitLen(), maxRSA)
+	}
+	return nil
 }
 
 // checkKey refuses keys with which no handshake can be made.

@@ -27,17 +27,20 @@ type Stapler struct {
 	// Log gets what could not be fetched. Nil: slog.Default().
 	Log *slog.Logger
 
-	stapled atomic.Pointer[map[*tls.Certificate]staple]
+	stapled atomic.Pointer[map[string]staple] // by the DER text of a certificate, which is read anew whenever its Secret is touched
 
 	mu     sync.Mutex           // guards what follows
 	wanted []*tls.Certificate   // each once
 	again  map[string]time.Time // when a certificate is asked about again, by its DER text
+	vain   map[string]bool      // those that were asked about in vain the last time, likewise
 	woken  chan struct{}
 }
 
 type staple struct {
-	pair  *tls.Certificate // with the answer
+	text  []byte
 	until time.Time
+	asked *tls.Certificate // as it was when it was asked about
+	shown *tls.Certificate // the same with the answer
 }
 
 const (
@@ -46,6 +49,7 @@ const (
 	stapleRetry  = 5 * time.Minute
 	stapleLeast  = time.Minute // between two questions about one certificate
 	stapleAtOnce = 4           // questions
+	stapleBatch  = 32          // questions until it is looked which others there are
 )
 
 // of is the pair with its answer, or as it is.
@@ -57,18 +61,24 @@ func (s *Stapler) of(pair *tls.Certificate) *tls.Certificate {
 	if all == nil {
 		return pair
 	}
-	if found, ok := (*all)[pair]; ok && time.Now().Before(found.until) {
-		return found.pair
+	found, ok := (*all)[string(pair.Certificate[0])]
+	switch {
+	case !ok || !time.Now().Before(found.until):
+		return pair
+	case found.asked == pair:
+		return found.shown
 	}
-	return pair
+	shown := *pair // until it is asked about again: the chain may be another
+	shown.OCSPStaple = found.text
+	return &shown
 }
 
 // Want has answers fetched for the certificates of hosts, and for no others. It does not wait.
 func (s *Stapler) Want(c Certificates) {
-	distinct := make(map[*tls.Certificate]struct{})
+	distinct := make(map[string]*tls.Certificate)
 	add := func(pair *tls.Certificate) {
 		if pair != nil && len(pair.Leaf.OCSPServer) > 0 && len(pair.Certificate) > 1 {
-			distinct[pair] = struct{}{}
+			distinct[string(pair.Certificate[0])] = pair
 		}
 	}
 	for _, host := range c.ByHost {
@@ -81,7 +91,17 @@ func (s *Stapler) Want(c Certificates) {
 	add(c.Default)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wanted = slices.Collect(maps.Keys(distinct))
+	s.wanted = slices.Collect(maps.Values(distinct))
+	s.wakeUpLocked()
+}
+
+func (s *Stapler) wakeUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wakeUpLocked()
+}
+
+func (s *Stapler) wakeUpLocked() {
 	select {
 	case s.wakeLocked() <- struct{}{}:
 	default:
@@ -113,39 +133,52 @@ func (s *Stapler) Run(ctx context.Context) {
 	}
 }
 
-// fetchAll asks about every certificate whose time has come, and returns when that is so next.
+// fetchAll asks about the certificates whose time has come, and returns when that is so next. Servers that do not answer are
+// anybody's, and so may be hundreds of certificates with such: the others are asked about first, and what comes is shown at
+// once.
 func (s *Stapler) fetchAll(ctx context.Context) time.Duration {
 	s.mu.Lock()
 	wanted := s.wanted
-	if s.again == nil {
-		s.again = make(map[string]time.Time)
-	}
-	again := maps.Clone(s.again)
+	again, vain := maps.Clone(s.again), maps.Clone(s.vain)
 	s.mu.Unlock()
+	if again == nil {
+		again = make(map[string]time.Time)
+	}
+	if vain == nil {
+		vain = make(map[string]bool)
+	}
 
-	stapled := make(map[*tls.Certificate]staple)
+	stapled := make(map[string]staple)
 	if all := s.stapled.Load(); all != nil {
 		for _, pair := range wanted {
-			if found, ok := (*all)[pair]; ok {
-				stapled[pair] = found
+			if found, ok := (*all)[string(pair.Certificate[0])]; ok {
+				stapled[string(pair.Certificate[0])] = found
 			}
 		}
 	}
-	var mu sync.Mutex // guards stapled and again
+	now := time.Now()
+	var due, late []*tls.Certificate
+	for _, pair := range wanted {
+		switch {
+		case now.Before(again[string(pair.Certificate[0])]):
+		case vain[string(pair.Certificate[0])]:
+			late = append(late, pair)
+		default:
+			due = append(due, pair)
+		}
+	}
+	due = append(due, late...)
+	var mu sync.Mutex // guards stapled, again and vain
 	var asking sync.WaitGroup
 	slots := make(chan struct{}, stapleAtOnce)
-	now := time.Now()
-	for _, pair := range wanted {
-		if now.Before(again[string(pair.Certificate[0])]) {
-			continue
-		}
+	for _, pair := range due[:min(len(due), stapleBatch)] {
 		slots <- struct{}{}
 		asking.Go(func() {
 			defer func() { <-slots }()
 			text, answer, err := s.fetch(ctx, pair)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
+			if vain[string(pair.Certificate[0])] = err != nil; err != nil {
 				again[string(pair.Certificate[0])] = time.Now().Add(stapleRetry)
 				if ctx.Err() == nil {
 					s.log().Warn("no answer about a certificate to staple; handshakes go without", "certificate", nameOf(pair.Leaf), "err", err)
@@ -156,20 +189,28 @@ func (s *Stapler) fetchAll(ctx context.Context) time.Duration {
 			again[string(pair.Certificate[0])] = time.Now().Add(max(half, stapleLeast))
 			shown := *pair
 			shown.OCSPStaple = text
-			stapled[pair] = staple{&shown, answer.NextUpdate}
+			stapled[string(pair.Certificate[0])] = staple{text, answer.NextUpdate, pair, &shown}
+			published := maps.Clone(stapled)
+			s.stapled.Store(&published)
 		})
 	}
 	asking.Wait()
 	s.stapled.Store(&stapled)
+	if len(due) > stapleBatch {
+		defer s.wakeUp()
+	}
 	next := time.Hour
-	kept := make(map[string]time.Time, len(wanted))
+	kept, keptVain := make(map[string]time.Time, len(wanted)), make(map[string]bool)
 	for _, pair := range wanted {
 		der := string(pair.Certificate[0])
 		kept[der] = again[der]
+		if vain[der] {
+			keptVain[der] = true
+		}
 		next = min(next, time.Until(again[der]))
 	}
 	s.mu.Lock()
-	s.again = kept
+	s.again, s.vain = kept, keptVain
 	s.mu.Unlock()
 	return max(next, time.Second)
 }

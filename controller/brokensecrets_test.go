@@ -64,6 +64,7 @@ func TestABrokenSecretIsOneMessageAndNoOtherHosts(t *testing.T) {
 		"a stranger in the chain":   {with(append(bytes.Clone(cert), stranger...), key), ReasonBrokenChain},
 		"a chain without end":       {with(long, key), ReasonBadCertificate},
 		"a curve that TLS has not":  {secretWith(t, "x", p224, &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"x.test"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}), ReasonBadCertificate},
+		"for clients":               {secretWith(t, "x", newKey(t), &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"x.test"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(2 * time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}), ReasonUnfitCertificate},
 		"for another host":          {secretFor(t, "x", now, "other.test"), ReasonHostNotCovered},
 	} {
 		s := snapshotOf(t, webService, withTLS("broken", "[{hosts: [x.test], secretName: x}]", "x.test"), withTLS("whole", "[{hosts: [a.test], secretName: a}]", "a.test"))
@@ -78,7 +79,7 @@ func TestABrokenSecretIsOneMessageAndNoOtherHosts(t *testing.T) {
 		if got := shown(t, r.Certificates, "a.test"); got != "a.test" {
 			t.Errorf("%s: the other host has the certificate %q", name, got)
 		}
-		served := c.reason == ReasonCertificateExpires || c.reason == ReasonBrokenChain
+		served := c.reason == ReasonCertificateExpires || c.reason == ReasonBrokenChain || c.reason == ReasonUnfitCertificate
 		if got := shown(t, r.Certificates, "x.test"); (got == "x.test") != served || !served && got != "default" {
 			t.Errorf("%s: the host has the certificate %q", name, got)
 		}

@@ -108,6 +108,7 @@ const (
 	ReasonConfigMapNotFound     = "ConfigMapNotFound"
 	ReasonBadCertificate        = "BadCertificate"
 	ReasonBrokenChain           = "BrokenChain" // of a certificate: an issuer is missing, or expired
+	ReasonUnfitCertificate      = "UnfitCertificate"
 	ReasonCertificateExpires    = "CertificateExpires"
 	ReasonHostNotCovered        = "HostNotCovered"        // by the certificate
 	ReasonNotOrdered            = "CertificateNotOrdered" // of an authority, although somebody asks for it

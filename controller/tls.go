@@ -124,6 +124,10 @@ func readCertificate(secret *corev1.Secret, key Key, now time.Time) (c *certific
 	if now.Before(notice) {
 		c.until = notice
 	}
+	if message := certs.CheckUsage(pair.Leaf); message != "" {
+		c.reason, c.message = ReasonUnfitCertificate, fmt.Sprintf("the certificate of Secret %q: %s, so that clients refuse it", key.Name, message)
+		return c
+	}
 	if message := certs.CheckChain(pair, text, secret.Data["ca.crt"], now); message != "" {
 		c.reason, c.message = ReasonBrokenChain, fmt.Sprintf("the certificate of Secret %q: %s", key.Name, message)
 		return c

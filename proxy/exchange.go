@@ -104,6 +104,7 @@ type Attempt struct {
 	Endpoint netip.AddrPort
 	Status   int           // of the endpoint's answer; 0 when there was none
 	Reason   Reason        // why it failed; empty when it did not
+	TLS      string        // what one side has against the other's TLS, in words of crypto/tls or of Peer; empty: nothing
 	Reused   bool          // went over a connection that had been used before
 	Connect  time.Duration // to connect; 0 when Reused
 	Header   time.Duration // from the start of the try to the first byte of the answer's head

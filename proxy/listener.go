@@ -154,10 +154,17 @@ const (
 )
 
 func (f *refusals) add(log *slog.Logger, what string, peer net.Addr, err error) {
+	if others, due := f.due(); due {
+		log.Warn(what, "peer", peer.String(), "err", err, "others", others)
+	}
+}
+
+// due reports whether one more is to be told, and how many were not since the last.
+func (f *refusals) due() (others int64, due bool) {
 	now, told := time.Now().Unix(), f.told.Load()
 	if now-told < int64(quiet/time.Second) || !f.told.CompareAndSwap(told, now) {
 		f.untold.Add(1)
-		return
+		return 0, false
 	}
-	log.Warn(what, "peer", peer.String(), "err", err, "others", f.untold.Swap(0))
+	return f.untold.Swap(0), true
 }

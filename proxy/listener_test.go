@@ -331,3 +331,20 @@ func TestRefusalsAreToldOnceInAWhile(t *testing.T) {
 		t.Errorf("%d refusals are still to be told, want 4", n)
 	}
 }
+
+// TestWhatIsWrongWithTheTLSOfEndpointsIsTold: once in a while, since any client can have it happen.
+func TestWhatIsWrongWithTheTLSOfEndpointsIsTold(t *testing.T) {
+	lines := new(diary)
+	s := &Server{Log: slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: slog.LevelInfo}))}
+	for _, what := range []string{"", "certificate has expired", "hostname mismatch"} {
+		_, e := logged()
+		e.Attempts[0].TLS = "of an attempt before another that was better"
+		e.Attempts[1].TLS = what
+		s.complain(e)
+	}
+	lines.mu.Lock()
+	defer lines.mu.Unlock()
+	if len(lines.all) != 1 || !strings.Contains(lines.all[0], `endpoint=10.0.0.2:80 why="certificate has expired"`) {
+		t.Errorf("logged %q, want one line that says why", lines.all)
+	}
+}

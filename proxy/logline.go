@@ -182,6 +182,7 @@ func appendJSONAttempt(b []byte, a *Attempt) []byte {
 	b = append(b, `,"connect_time":`...)
 	b = appendSeconds(b, a.Connect)
 	b = appendJSONField(b, "reason", string(a.Reason))
+	b = appendJSONField(b, "tls", a.TLS)
 	return append(b, '}')
 }
 

@@ -88,3 +88,32 @@ func TestRequestsForAHostOfAnotherPolicyAreMisdirected(t *testing.T) {
 		t.Errorf("a misdirected request reached the route, for %q", <-reached)
 	}
 }
+
+// TestAPanicCostsOneHandshake: whoever chooses how to shake hands runs on a goroutine that nobody else catches.
+func TestAPanicCostsOneHandshake(t *testing.T) {
+	base := &tls.Config{Certificates: []tls.Certificate{*newPair(t)}, NextProtos: Protocols()}
+	s := &Server{MaxConnections: 1, Handshake: func(hello *tls.ClientHelloInfo) (*tls.Config, any, error) {
+		if hello.ServerName == "boom.test" {
+			panic("a fault of ours")
+		}
+		return base, nil, nil
+	}}
+	_, secure := front(t, s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
+	for range 3 { // each gives its place among the connections back
+		c, err := tls.Dial("tcp", secure, &tls.Config{ServerName: "boom.test", InsecureSkipVerify: true})
+		if err == nil {
+			c.Close()
+			t.Fatal("hands were shaken")
+		}
+		for deadline := time.Now().Add(10 * time.Second); s.crowd.open.Load() > 0; <-time.After(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the connection still counts")
+			}
+		}
+	}
+	c, err := tls.Dial("tcp", secure, &tls.Config{ServerName: "a.test", InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}

@@ -78,6 +78,7 @@ type Server struct {
 	refusals    refusals               // for want of a PROXY header
 	crowd       crowd
 	crowded     refusals                     // of the crowd
+	unsecured   refusals                     // of endpoints, over TLS
 	floods      atomic.Uint64                // connections that were closed for one
 	around      atomic.Pointer[http.Handler] // nil: dispatch alone
 	draining    atomic.Bool
@@ -304,9 +305,25 @@ func (s *Server) reportPanic(fault any, e *Exchange) {
 	s.log().Error("panic while serving a request", "fault", fmt.Sprint(fault), "route", source, "request", e.ID, "stack", string(debug.Stack()))
 }
 
+// complain tells why there is no TLS with an endpoint: its certificate expires for everybody at once, and who looks for the
+// cause of a 502 looks here. Anybody can cause any number of those.
+func (s *Server) complain(e *Exchange) {
+	if len(e.Attempts) == 0 || e.Attempts[len(e.Attempts)-1].TLS == "" {
+		return
+	}
+	if others, due := s.unsecured.due(); due {
+		last, source := &e.Attempts[len(e.Attempts)-1], ""
+		if e.Route != nil {
+			source = e.Route.Source
+		}
+		s.log().Warn("no TLS with an endpoint", "route", source, "host", e.Host, "endpoint", last.Endpoint.String(), "why", last.TLS[:min(len(last.TLS), maxLogged)], "others", others)
+	}
+}
+
 func (v *visit) tell(s *Server, r *http.Request) {
 	e := &v.exchange
 	e.Took = time.Since(e.Start)
+	s.complain(e)
 	observer := s.Observer
 	if e.Info != nil && e.Info.Observer != nil {
 		observer = e.Info.Observer

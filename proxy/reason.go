@@ -44,6 +44,7 @@ const (
 	ConnectRefused  Reason = "connect_refused"  // 502
 	ConnectTimeout  Reason = "connect_timeout"  // 504
 	ConnectFailed   Reason = "connect_failed"   // 502: any other failure to connect
+	UpstreamTLS     Reason = "upstream_tls"     // 502: an endpoint's certificate is refused, or what we speak over TLS is by the endpoint
 	SendTimeout     Reason = "send_timeout"     // 504
 	HeaderTimeout   Reason = "header_timeout"   // 504: no head of an answer in time
 	ReadTimeout     Reason = "read_timeout"     // the body of the answer stalled; it is cut

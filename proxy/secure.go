@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -73,6 +75,13 @@ func (s *secure) serve(l net.Listener) error {
 // shake makes the handshake and hands the connection on.
 func (s *secure) shake(accepted net.Conn) {
 	defer s.front.life.open.Add(-1)
+	defer func() {
+		if fault := recover(); fault != nil { // of ours, which costs this connection and no other
+			s.front.log().Error("panic while shaking hands", "fault", fmt.Sprint(fault), "stack", string(debug.Stack()))
+			accepted.Close()
+			s.front.gone(accepted)
+		}
+	}()
 	plain := accepted
 	plain.RemoteAddr() // which reads a PROXY header, in its own time
 	plain.SetDeadline(time.Now().Add(headTimeout))

@@ -22,6 +22,7 @@ type authority struct {
 	failures int          // one after the other, to reach it at all
 	trouble  string       // the last of them; empty: none
 	paused   time.Time    // it is left alone until then
+	good     time.Time    // when it issued a certificate last
 }
 
 // The keys of what is kept of the account.

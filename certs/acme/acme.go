@@ -170,6 +170,8 @@ type host struct {
 	seen      bool             // the table had pair once
 	running   bool
 	renewal   renewal
+	tried     time.Time // when something was last ordered for it, or gone on with
+	vain      time.Time // when the authority failed at it last, for a reason of its own
 }
 
 // Want says which hosts are to have certificates: these and no others. Those that are not in the list any more are not asked
@@ -318,6 +320,7 @@ func (m *Manager) start(ctx context.Context, orders *sync.WaitGroup) time.Durati
 					later(now.Add(wait))
 				} else {
 					m.beginLocked(h)
+					h.tried = now
 					orders.Go(func() { m.obtain(ctx, h) })
 				}
 			}
@@ -338,7 +341,9 @@ func (m *Manager) start(ctx context.Context, orders *sync.WaitGroup) time.Durati
 	return max(time.Until(next), time.Millisecond)
 }
 
-// inOrder are the hosts that nothing is done for just now, those first that have no certificate, then those that wait longest.
+// inOrder are the hosts that nothing is done for just now, those first that were tried longest ago or never, then those that
+// have no certificate, then those that wait longest. Whatever fails at one host, another is next: where one at a time is tried,
+// it would keep the others waiting for good.
 func (m *Manager) inOrderLocked() []*host {
 	var all []*host
 	for name, h := range m.hosts {
@@ -347,6 +352,9 @@ func (m *Manager) inOrderLocked() []*host {
 		}
 	}
 	slices.SortFunc(all, func(a, b *host) int {
+		if by := a.tried.Compare(b.tried); by != 0 {
+			return by
+		}
 		if (a.pair == nil) != (b.pair == nil) {
 			if a.pair == nil {
 				return -1

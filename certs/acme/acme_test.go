@@ -324,3 +324,51 @@ func TestOnlyKnownTokensAreAnswered(t *testing.T) {
 		t.Errorf("Answer allocates %v times", n)
 	}
 }
+
+// TestAHostThatTheAuthorityFailsAtKeepsNoOtherWaiting: one whose answers are all 500 looks like an authority that is away, and
+// one whose certificate is none comes to no end.
+func TestAHostThatTheAuthorityFailsAtKeepsNoOtherWaiting(t *testing.T) {
+	for name, prepare := range map[string]func(*fakeAuthority){
+		"it answers 500": func(f *fakeAuthority) {
+			f.refuse = func(host string) *http.Response {
+				if host != "a.test" {
+					return nil
+				}
+				return reply(500, "", map[string]string{"type": "urn:ietf:params:acme:error:serverInternal", "detail": "oops"})
+			}
+		},
+		"it issues for another": func(f *fakeAuthority) { f.issued = map[string]string{"a.test": "other.test"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, store := newFakeAuthority(t), new(memory)
+				prepare(f)
+				m := newManager(t, f, store)
+				m.Want(hosts("a.test", "b.test", "c.test", "d.test"))
+				defer run(m)()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				for _, other := range []string{"b.test", "c.test", "d.test"} {
+					if store.pair(t, other) == nil {
+						t.Errorf("%s has no certificate", other)
+					}
+				}
+				if failure, failed := m.Failure("a.test"); !failed {
+					t.Errorf("failure %+v, %v; want one", failure, failed)
+				}
+				f.mu.Lock()
+				tries := len(f.attempt) - 3
+				f.mu.Unlock()
+				if tries < 2 || tries > 8 {
+					t.Errorf("%d orders for it in an hour, want a few", tries)
+				}
+				m.Want(hosts("a.test", "b.test", "c.test", "d.test", "new.test"))
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				if store.pair(t, "new.test") == nil {
+					t.Error("a host that is new has no certificate after ten seconds")
+				}
+			})
+		})
+	}
+}

@@ -37,6 +37,7 @@ type fakeAuthority struct {
 	down    bool
 	accept  func(host string) string // what is wrong with a host; empty: nothing
 	refuse  func(host string) *http.Response
+	issued  map[string]string // hosts in whose place a certificate for another is issued
 	orders  []fakeOrder
 	asked   int // requests, whatever came of them
 	window  [2]time.Time
@@ -155,8 +156,12 @@ func (f *fakeAuthority) issue(number int, csr string) {
 	if err != nil {
 		panic(err)
 	}
+	names := request.DNSNames
+	if other := f.issued[f.orders[number].host]; other != "" {
+		names = []string{other}
+	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(int64(1000 + number)), DNSNames: request.DNSNames, AuthorityKeyId: f.root.SubjectKeyId,
+		SerialNumber: big.NewInt(int64(1000 + number)), DNSNames: names, AuthorityKeyId: f.root.SubjectKeyId,
 		NotBefore: time.Now(), NotAfter: time.Now().Add(f.life), KeyUsage: x509.KeyUsageDigitalSignature,
 	}
 	leaf, err := x509.CreateCertificate(rand.Reader, template, f.root, request.PublicKey, f.key)

@@ -44,6 +44,11 @@ type unansweredError struct{ kinds string }
 
 func (e unansweredError) Error() string { return "the authority does not offer " + e.kinds }
 
+// A uselessError is a certificate that cannot be served.
+type uselessError struct{ error }
+
+func (e uselessError) Unwrap() error { return e.error }
+
 // isTheirs says that an answer is the authority's own trouble, and nothing that we asked for.
 func isTheirs(e *acme.Error) bool { return e.StatusCode >= 500 }
 
@@ -66,6 +71,8 @@ func (m *Manager) failed(ctx context.Context, h *host, err error, late bool) {
 		m.leaveAlone(h, fmt.Sprintf("there is no account at %s: %v", m.options.directory(), plain(err)), 0)
 	case late:
 		m.refuse(ctx, h, fmt.Sprintf("the certificate authority has not come to an end within %v", orderWithin), 0, true)
+	case errors.As(err, new(uselessError)):
+		m.refuse(ctx, h, "the certificate authority issued none that can be served: "+plain(err), 0, false)
 	case errors.As(err, &unauthorized), errors.As(err, &invalid), errors.As(err, &unanswered):
 		m.refuse(ctx, h, m.explain(h, err), 0, false)
 	case errors.As(err, &refused) && hasType(refused, "accountDoesNotExist"):
@@ -77,9 +84,21 @@ func (m *Manager) failed(ctx context.Context, h *host, err error, late bool) {
 		m.leaveAlone(nil, "its limits are reached: "+cut(refused.Detail), min(wait, authorityLast))
 	case errors.As(err, &refused) && !isTheirs(refused):
 		m.refuse(ctx, h, m.explain(h, err), 0, false)
+	case errors.As(err, &refused) && m.worksForOthers(h):
+		m.refuse(ctx, h, fmt.Sprintf("the certificate authority fails at it, and not at others: %s", plain(err)), 0, true)
 	default:
 		m.leaveAlone(h, fmt.Sprintf("%s cannot be reached: %v", m.options.directory(), plain(err)), 0)
 	}
+}
+
+// worksForOthers notes that the authority has failed at a host, and reports whether that is the host's own trouble: it was so
+// before, or since it failed at it before there was a certificate for another.
+func (m *Manager) worksForOthers(h *host) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := h.vain
+	h.vain = time.Now()
+	return h.record.Failures > 0 || !before.IsZero() && m.good.After(before)
 }
 
 // refuse has a host wait. An order that may still come to something is kept.

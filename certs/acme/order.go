@@ -33,6 +33,9 @@ func (m *Manager) obtain(ctx context.Context, h *host) {
 	}
 	m.mu.Lock()
 	h.have(pair, m.options.directory())
+	if !found {
+		m.good = time.Now()
+	}
 	m.mu.Unlock()
 	if !found {
 		m.counts.issued.Add(1)
@@ -69,9 +72,9 @@ func (m *Manager) certificate(ctx context.Context, h *host) (pair *tls.Certifica
 	pair, err = certs.Parse(chain, key)
 	switch {
 	case err != nil:
-		return nil, false, fmt.Errorf("the authority sent %w", err)
+		return nil, false, uselessError{fmt.Errorf("what it sent is no use: %w", err)}
 	case !certs.Covers(pair, h.name):
-		return nil, false, fmt.Errorf("the authority sent a certificate that does not cover %s", h.name)
+		return nil, false, uselessError{fmt.Errorf("what it sent does not cover %s", h.name)}
 	}
 	err = m.options.Store.Save(ctx, CertificateName(h.name), map[string][]byte{
 		CertificateKey: chain, PrivateKeyKey: key, DirectoryKey: []byte(m.options.directory()),

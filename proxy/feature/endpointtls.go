@@ -22,7 +22,7 @@ func endpointTLS(a *Annotations, d *Draft) {
 	a.Section("TLS to the endpoints", ReachPaths, "They count where HTTPS or GRPCS is spoken to endpoints. ingress-nginx ignores all of them without proxy-ssl-secret; here each works by "+
 		"itself, and with proxy-ssl-verify the authorities of the system count where the Secret has no ca.crt. The name that an endpoint is asked for and must have a certificate for is proxy-ssl-name, else "+
 		"the host that it is told: the client's, or upstream-vhost. ingress-nginx takes a name of its own making, which no certificate has, asks for no name unless told to, and speaks TLS 1.2 alone. Paths of another Ingress take nothing over from "+
-		"this one, as with proxy-ssl-location-only. An endpoint that fails is answered for with 502. A Secret that changes counts from the next connection on, and connections made with the old one are not used again. "+
+		"this one, as with proxy-ssl-location-only. An endpoint that fails is answered for with 502, and the log says why, once in a while. A Secret that changes counts from the next connection on, and connections made with the old one are not used again. "+
 		"What cannot be read of proxy-ssl-secret and proxy-ssl-verify closes the routes rather than have them trust anybody. A ca.crl in the Secret is a list of revoked certificates.")
 	guarded := a.Shared().Strict()
 	name := "proxy-ssl-secret"
@@ -50,7 +50,7 @@ func endpointTLS(a *Annotations, d *Draft) {
 		return
 	}
 	// The connections of before stay in use while all of this is as it was.
-	key := fmt.Sprint("endpoint tls ", s.id, verify, depth, serverName, named, minVersion, maxVersion, suites)
+	key := fmt.Sprintf("endpoint tls %q %v %d %q %v %d %d %v", s.id, verify, depth, serverName, named, minVersion, maxVersion, suites)
 	t := Recall(d, key, func() *endpointIdentity {
 		config := &tls.Config{
 			InsecureSkipVerify: true, // verified by peer, if at all
@@ -109,11 +109,11 @@ func readEndpointSecret(data map[string][]byte) (s endpointSecret, complaint str
 		case len(certificate) == 0:
 			return s, "the Secret has a tls.key without a tls.crt"
 		}
-		pair, err := tls.X509KeyPair(certificate, key)
+		pair, err := trust.Pair(certificate, key)
 		if err != nil {
 			return s, "tls.crt and tls.key of the Secret are no certificate and its key: " + strings.TrimPrefix(err.Error(), "tls: ")
 		}
-		s.pair = &pair
+		s.pair = pair
 	}
 	if len(authorities) == 0 {
 		if len(lists) > 0 {
@@ -148,7 +148,7 @@ func readBundle(authorities []byte, data map[string][]byte) (b *trust.Bundle, co
 		if lists == nil {
 			lists = []byte{}
 		}
-		if b, err = trust.Parse(authorities, lists); err != nil {
+		if b, err = b.With(lists); err != nil {
 			return nil, "ca.crl of the Secret cannot be read: " + err.Error()
 		}
 	}

@@ -122,7 +122,7 @@ func TestEndpointsAreVerified(t *testing.T) {
 				t.Fatalf("%s: denied %v, problems %v", c.name, d.Denied(), p.problems)
 			}
 			status, text, e := overTLS(t, c.endpoint, nil, 0).through(t, d, withHost(c.host))
-			if status != c.status || (e.Reason == proxy.ConnectFailed) != (c.status == 502) {
+			if status != c.status || (e.Reason == proxy.UpstreamTLS) != (c.status == 502) {
 				t.Errorf("%s, %s: %d %q, reason %q; want %d", c.name, protocol, status, text, e.Reason, c.status)
 			}
 		}

@@ -226,7 +226,7 @@ func (x *trip) reached(endpoint *Endpoint) bool {
 			continue
 		}
 		switch attempts[i].Reason {
-		case proxy.ConnectRefused, proxy.ConnectFailed, proxy.ConnectTimeout:
+		case proxy.ConnectRefused, proxy.ConnectFailed, proxy.UpstreamTLS, proxy.ConnectTimeout:
 			return false
 		}
 		return true

@@ -285,7 +285,7 @@ func TestCallsThatTheProxyAnswersAreInTheWordsOfGRPC(t *testing.T) {
 		"silent":            {poolOf(t, silent), GRPC, "application/grpc;x=y", "4", "504 header_timeout", proxy.HeaderTimeout},
 		"HTTP/1":            {poolOf(t, endpoint(t, func(s *session) { s.awaitRequest(); s.send("HTTP/1.1 400 Bad Request\r\n\r\n"); s.hang() })), GRPC, "application/grpc", "14", "502 upstream_invalid", proxy.UpstreamInvalid},
 		"ends":              {poolOf(t, endpoint(t, func(s *session) { s.awaitRequest() })), GRPC, "application/grpc", "14", "502 upstream_reset", proxy.UpstreamReset},
-		"no TLS":            {poolOf(t, silent), GRPCS, "application/grpc", "14", "502 connect_failed", proxy.ConnectFailed},
+		"no TLS":            {poolOf(t, silent), GRPCS, "application/grpc", "14", "502 upstream_tls", proxy.UpstreamTLS},
 		"over HTTP/1":       {poolOf(t, refused(t)), HTTP, "application/grpc", "14", "502 connect_refused", proxy.ConnectRefused},
 		"gRPC-Web":          {poolOf(t), GRPC, "application/grpc-web", "", "", proxy.NoEndpoints},
 		"something else":    {poolOf(t), GRPC, "text/plain", "", "", proxy.NoEndpoints},

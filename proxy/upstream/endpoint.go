@@ -75,7 +75,7 @@ func (e *Endpoint) put(c *conn) {
 	c.rest()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.retired || len(e.idle) >= maxIdle {
+	if e.retired || len(e.idle) >= maxIdle && !e.makeRoomLocked(c.line) {
 		c.close()
 		return
 	}
@@ -83,6 +83,18 @@ func (e *Endpoint) put(c *conn) {
 	if e.sweeper == nil {
 		e.sweeper = time.AfterFunc(idleLife, e.sweep)
 	}
+}
+
+// makeRoomLocked closes the connection of another line that was unused for longest, if there is one: below a wildcard a client
+// may fill the room with connections for names that nobody else asks for.
+func (e *Endpoint) makeRoomLocked(l line) bool {
+	other := slices.IndexFunc(e.idle, func(c *conn) bool { return c.line != l })
+	if other < 0 {
+		return false
+	}
+	e.idle[other].close()
+	e.idle = slices.Delete(e.idle, other, other+1)
+	return true
 }
 
 // sweep closes the connections that were idle too long, which stand first, and comes again for the others.

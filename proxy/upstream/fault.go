@@ -37,6 +37,8 @@ func connectFault(ctx context.Context, err error) *fault {
 	switch {
 	case ctx.Err() != nil:
 		return left(err)
+	case tlsComplaint(err) != "":
+		return &fault{http.StatusBadGateway, proxy.UpstreamTLS, err}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &fault{http.StatusBadGateway, proxy.ConnectRefused, err}
 	case errors.As(err, &ne) && ne.Timeout():

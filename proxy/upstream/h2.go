@@ -47,6 +47,7 @@ type muxes struct {
 	gate    chan struct{} // guarded by mu; who holds its one place may connect; nil: nobody has wanted to
 	failure *fault        // guarded by mu; why the last connection could not be made
 	failed  time.Time     // guarded by mu; when
+	vain    line          // guarded by mu; that it was to be of
 	retired bool          // guarded by mu; the endpoint left its pool, nothing is kept any more
 }
 
@@ -154,14 +155,14 @@ func (e *Endpoint) open(x *trip, a *proxy.Attempt, fresh bool) (*mux, *fault) {
 	if c := m.take(x.line, made); c != nil {
 		return c, nil
 	}
-	if f := m.failedSince(begun); f != nil {
+	if f := m.failedSince(begun, x.line); f != nil {
 		return nil, f
 	}
 	c, err := e.connectH2(ctx, x.line, begun, limit)
 	if err != nil {
 		f := connectFault(ctx, err)
 		if !f.client() {
-			m.noteFailure(f)
+			m.noteFailure(f, x.line)
 		}
 		return nil, f
 	}
@@ -169,23 +170,36 @@ func (e *Endpoint) open(x *trip, a *proxy.Attempt, fresh bool) (*mux, *fault) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c.users++
-	m.list = append(m.list, c)
+	m.addLocked(c)
 	return c, nil
 }
 
-func (m *muxes) failedSince(t time.Time) *fault {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.failed.After(t) {
-		return m.failure
+// addLocked keeps a connection. Of too many one that nobody uses makes room: clients may have any number of names to ask for
+// below a wildcard, each of which is a line of its own.
+func (m *muxes) addLocked(c *mux) {
+	if len(m.list) >= maxIdle {
+		if unused := slices.IndexFunc(m.list, func(other *mux) bool { return other.users == 0 }); unused >= 0 {
+			m.list[unused].Close()
+			m.list = slices.Delete(m.list, unused, unused+1)
+		}
 	}
-	return nil
+	m.list = append(m.list, c)
 }
 
-func (m *muxes) noteFailure(f *fault) {
+// failedSince is why there was no connection for a line since then. What failed in the handshake of another line says nothing.
+func (m *muxes) failedSince(t time.Time, l line) *fault {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.failure, m.failed = f, time.Now()
+	if !m.failed.After(t) || m.vain != l && errors.As(m.failure.err, new(handshakeError)) {
+		return nil
+	}
+	return m.failure
+}
+
+func (m *muxes) noteFailure(f *fault, l line) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.failure, m.failed, m.vain = f, time.Now(), l
 }
 
 // connectH2 makes a connection and reserves the place for one request on it.

@@ -128,7 +128,7 @@ var plights = []plight{
 		get: "200 0+1", post: "200 0+1", getAlone: "504 connect_timeout 0+0", postAlone: "504 connect_timeout 0+0",
 	}, {
 		name: "speaks no TLS", tls: true, http1: readThenSays(ok2), http2: func(s *stream) {},
-		get: "200 0+1", post: "200 0+1", getAlone: "502 connect_failed 0+0", postAlone: "502 connect_failed 0+0",
+		get: "200 0+1", post: "200 0+1", getAlone: "502 upstream_tls 0+0", postAlone: "502 upstream_tls 0+0",
 	}, {
 		name: "silent", http1: onceRead(func(s *session) {}), http2: func(s *stream) {},
 		get: "200 1+1", post: "504 header_timeout 1+0", getAlone: "504 header_timeout 3+0", postAlone: "504 header_timeout 1+0",

@@ -186,7 +186,7 @@ func (p *Pool) again(attempts []proxy.Attempt) *Endpoint {
 				continue
 			}
 			last = i
-			failed = attempts[i].Reason == proxy.ConnectRefused || attempts[i].Reason == proxy.ConnectFailed
+			failed = attempts[i].Reason == proxy.ConnectRefused || attempts[i].Reason == proxy.ConnectFailed || attempts[i].Reason == proxy.UpstreamTLS
 		}
 		if last >= 0 && last < oldest && !failed {
 			found, oldest = e, last

@@ -64,7 +64,7 @@ func (on RetryOn) has(what RetryOn) bool { return on&RetryOff == 0 && on&what !=
 // afterFault is the bit that an attempt's fault falls under, 0 when it falls under none.
 func afterFault(f *fault) RetryOn {
 	switch f.reason {
-	case proxy.ConnectRefused, proxy.ConnectFailed, proxy.UpstreamReset:
+	case proxy.ConnectRefused, proxy.ConnectFailed, proxy.UpstreamTLS, proxy.UpstreamReset:
 		return RetryOnError
 	case proxy.ConnectTimeout, proxy.SendTimeout, proxy.HeaderTimeout:
 		return RetryOnTimeout

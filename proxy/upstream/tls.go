@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"strings"
@@ -87,9 +89,42 @@ func (c *conn) secure(ctx context.Context, l line, protocol string, begun time.T
 	c.line = l
 	if err := c.tls.HandshakeContext(ctx); err != nil {
 		c.tcp.Close()
-		return err
+		return handshakeError{err}
 	}
 	return nil
+}
+
+// A handshakeError is what ended a handshake after the connection was made.
+type handshakeError struct{ error }
+
+func (e handshakeError) Unwrap() error { return e.error }
+
+// tlsComplaint is what one of the two sides has against the other's TLS, so that people can read why there is none: a
+// certificate that is refused, a name that is unknown. Empty: the error is something else, as a connection that broke.
+func tlsComplaint(err error) string {
+	var shaking handshakeError
+	var op *net.OpError
+	var ne net.Error
+	switch {
+	case errors.As(err, &op) && op.Op == "remote error": // an alert; in TLS 1.3 it may come after the handshake
+		return err.Error()
+	case !errors.As(err, &shaking):
+		return ""
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), isReset(err):
+		return "the endpoint has ended the connection in the handshake" // as who speaks no TLS may, or knows no such name
+	case errors.As(err, &op), errors.As(err, &ne) && ne.Timeout(), errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return ""
+	}
+	return err.Error()
+}
+
+// clientNamed reports whether the server name is one that this client chose, as below a wildcard. That there is no handshake
+// for it says nothing about the endpoint: anybody could have any endpoint left out by asking for a name that it does not know.
+func (x *trip) clientNamed() bool {
+	if !x.line.secure() || x.t.options.TLS.ServerName != "" {
+		return false
+	}
+	return x.e.Info == nil || !strings.EqualFold(x.line.name, x.e.Info.Host)
 }
 
 func (p *Peer) on(config *tls.Config, name string) {

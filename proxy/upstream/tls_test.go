@@ -2,8 +2,11 @@ package upstream
 
 import (
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +70,7 @@ func TestCertificateIsVerifiedOnlyWhereItIsAskedFor(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := front(t, 1, named(c.host, New(poolOf(t, addr), tlsQuick(HTTPS, c.config))))
 			got, e := f.get(t, "/"), f.exchange(t)
-			if got.StatusCode != c.status || (e.Reason == proxy.ConnectFailed) != (c.status == 502) || len(e.Attempts) != 1 {
+			if got.StatusCode != c.status || (e.Reason == proxy.UpstreamTLS) != (c.status == 502) || len(e.Attempts) != 1 {
 				t.Errorf("status %d, reason %q, %d attempts; want %d after one", got.StatusCode, e.Reason, len(e.Attempts), c.status)
 			}
 		})
@@ -173,8 +176,8 @@ func TestHandshakeThatIsNotAnsweredIs504(t *testing.T) {
 
 func TestEndpointThatSpeaksNoTLSIs502(t *testing.T) {
 	f := front(t, 1, New(poolOf(t, endpoint(t, answers("HTTP/1.1 400 Bad Request\r\n\r\n"))), tlsQuick(HTTPS, nil)))
-	if got, e := f.get(t, "/"), f.exchange(t); got.StatusCode != 502 || e.Reason != proxy.ConnectFailed {
-		t.Errorf("status %d, reason %q; want 502, connect_failed", got.StatusCode, e.Reason)
+	if got, e := f.get(t, "/"), f.exchange(t); got.StatusCode != 502 || e.Reason != proxy.UpstreamTLS {
+		t.Errorf("status %d, reason %q; want 502, upstream_tls", got.StatusCode, e.Reason)
 	}
 }
 
@@ -234,5 +237,94 @@ func TestWebSocketPassesOverTLS(t *testing.T) {
 	c.CloseWrite()
 	if b, err := io.ReadAll(in); string(b) != "through the tunnel" || err != nil {
 		t.Errorf("got %q, %v; want what was sent and the end", b, err)
+	}
+}
+
+// TestANameThatAClientChoseSpoilsNoEndpoint: below a wildcard anybody may ask for names that an endpoint does not know.
+func TestANameThatAClientChoseSpoilsNoEndpoint(t *testing.T) {
+	config, roots := identity(t)
+	trusting := &tls.Config{RootCAs: roots}
+	for _, c := range []struct {
+		name   string
+		config *tls.Config
+		spoils bool
+	}{
+		{"of the client's choice", trusting, false},
+		{"of the route's", &tls.Config{RootCAs: roots, ServerName: "other.test"}, true},
+	} {
+		for _, protocol := range []Protocol{HTTPS, GRPCS} {
+			pool := poolOf(t, secured(t, config, answers(ok2)), secured(t, config, answers(ok2)))
+			f := front(t, 1, named("other.test", New(pool, tlsQuick(protocol, c.config))))
+			for range 2 * unconnectedInARow {
+				f.get(t, "/")
+				if e := f.exchange(t); e.Reason != proxy.UpstreamTLS || e.Attempts[0].TLS == "" {
+					t.Fatalf("%s, %v: reason %q, %q; want upstream_tls and what is wrong", c.name, protocol, e.Reason, e.Attempts[0].TLS)
+				}
+			}
+			aside := 0
+			for _, e := range pool.members() {
+				if e.isAside() {
+					aside++
+				}
+			}
+			if (aside > 0) != c.spoils {
+				t.Errorf("%s, %v: %d endpoints are left out", c.name, protocol, aside)
+			}
+		}
+	}
+}
+
+// TestAHandshakeThatFailsIsItsOwnNames: those who wait to share a connection share the failure to make it, and no other.
+func TestAHandshakeThatFailsIsItsOwnNames(t *testing.T) {
+	var m muxes
+	begun := time.Now()
+	mine, others := line{config: unverified, name: "a.test"}, line{config: unverified, name: "b.test"}
+	refused := &fault{502, proxy.UpstreamTLS, handshakeError{errors.New("tls: unrecognized name")}}
+	away := &fault{502, proxy.ConnectFailed, errors.New("no route to host")}
+	for _, f := range []*fault{refused, away} {
+		m.noteFailure(f, others)
+		if got := m.failedSince(begun.Add(-time.Second), others); got != f {
+			t.Errorf("%v: %v for the same line", f, got)
+		}
+		if got := m.failedSince(begun.Add(-time.Second), mine); (got == f) != (f == away) {
+			t.Errorf("%v: %v for another line", f, got)
+		}
+	}
+}
+
+func TestNamesWithoutEndAreNotConnectionsWithoutEnd(t *testing.T) {
+	config, _ := identity(t)
+	for protocol, addr := range map[Protocol]netip.AddrPort{
+		HTTPS: secured(t, config, answers(ok2)),
+		GRPCS: h2server(t, config, func(w http.ResponseWriter, r *http.Request) {}),
+	} {
+		pool := poolOf(t, addr)
+		transport := New(pool, tlsQuick(protocol, nil))
+		f := front(t, 2, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			proxy.From(r).UpstreamHost = r.URL.Path[1:]
+			transport.ServeHTTP(w, r)
+		}))
+		for i := range maxIdle + 8 {
+			if got := f.get(t, fmt.Sprintf("/n%d.test", i)); got.StatusCode != 200 {
+				t.Fatalf("%v, request %d: status %d", protocol, i, got.StatusCode)
+			}
+			f.exchange(t)
+		}
+		e := pool.members()[0]
+		e.mu.Lock()
+		n := len(e.idle)
+		e.mu.Unlock()
+		e.muxes.mu.Lock()
+		n += len(e.muxes.list)
+		e.muxes.mu.Unlock()
+		if n != maxIdle {
+			t.Errorf("%v: %d connections are kept, want %d", protocol, n, maxIdle)
+		}
+		for i := range 2 { // others still have theirs
+			f.get(t, "/a.test")
+			if e := f.exchange(t); e.Attempts[0].Reused != (i > 0) {
+				t.Errorf("%v, request %d: reused %v", protocol, i, e.Attempts[0].Reused)
+			}
+		}
 	}
 }

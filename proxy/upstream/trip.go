@@ -143,7 +143,7 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 		}
 		a.Total = time.Since(begun)
 		if f = o.fault; f != nil {
-			a.Reason = f.reason
+			a.Reason, a.TLS = f.reason, tlsComplaint(f.err)
 		}
 		endpoint.observe(a)
 		if f == nil {
@@ -154,6 +154,7 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 		switch {
 		case f.client():
 			return f, false
+		case !o.sent && errors.As(f.err, new(handshakeError)) && x.clientNamed(): // nor is the endpoint to blame
 		case !o.sent:
 			x.blame(endpoint, f, o)
 			endpoint.setAside(a.Total)

@@ -20,6 +20,8 @@ package trust
 
 import (
 	"bytes"
+	"crypto/rsa"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/asn1"
 	"encoding/pem"
@@ -55,12 +57,16 @@ const (
 // block is at fault; of several, the first.
 func Parse(certificates, lists []byte) (*Bundle, error) {
 	b := &Bundle{anchors: x509.NewCertPool(), names: x509.NewCertPool()}
+	w := work{left: maxChecks}
 	err := blocks(certificates, "CERTIFICATE", maxAuthorities, func(der []byte) error {
 		c, err := x509.ParseCertificate(der)
 		if err != nil {
 			return err
 		}
-		if !vouches(c) && !signsItself(c) {
+		if err := checkKey(c); err != nil {
+			return err
+		}
+		if !vouches(c) && !w.signsItself(c) {
 			return fmt.Errorf("%q is not the certificate of an authority", c.Subject.String())
 		}
 		b.all = append(b.all, c)
@@ -69,24 +75,93 @@ func Parse(certificates, lists []byte) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
+	byName := make(map[string][]*x509.Certificate, len(b.all))
+	for _, c := range b.all {
+		byName[string(c.RawSubject)] = append(byName[string(c.RawSubject)], c)
+	}
 	for _, c := range b.all {
 		b.names.AddCert(c)
-		if signsItself(c) || !slices.ContainsFunc(b.all, func(o *x509.Certificate) bool { return c.CheckSignatureFrom(o) == nil }) {
+		if w.signsItself(c) || !slices.ContainsFunc(byName[string(c.RawIssuer)], func(o *x509.Certificate) bool { return w.signed(o, c) }) {
 			b.anchors.AddCert(c)
 		} else {
 			b.links = append(b.links, c)
 		}
 	}
-	if len(bytes.TrimSpace(lists)) == 0 {
-		if lists != nil {
-			return nil, errors.New("the revocation list is empty")
-		}
+	if w.left < 0 {
+		return nil, fmt.Errorf("too many of its authorities have the same name: more than %d signatures would have to be checked to tell who vouches for whom", maxChecks)
+	}
+	if lists == nil {
 		return b, nil
 	}
-	if err := blocks(lists, "X509 CRL", maxLists, b.addList); err != nil {
+	return b.With(lists)
+}
+
+// With returns the bundle with revocation lists in PEM. None at all are an error: somebody meant there to be some.
+func (b *Bundle) With(lists []byte) (*Bundle, error) {
+	if len(bytes.TrimSpace(lists)) == 0 {
+		return nil, errors.New("the revocation list is empty")
+	}
+	with := *b
+	with.lists = nil
+	w := work{left: maxChecks}
+	if err := blocks(lists, "X509 CRL", maxLists, func(der []byte) error { return with.addList(der, &w) }); err != nil {
 		return nil, err
 	}
-	return b, nil
+	return &with, nil
+}
+
+// maxChecks bounds the signatures that are computed with to read a bundle: one or two for each of its authorities, where no
+// two have the same name. They are read where the table is built, for everybody: whoever fills a Secret with hundreds of one
+// name would otherwise have each checked against each, for minutes in which nobody's changes are served.
+const maxChecks = 2 * maxAuthorities
+
+// work is what is left of maxChecks. Below zero no check succeeds any more.
+type work struct{ left int }
+
+// signed reports whether the key of an authority has signed a certificate.
+func (w *work) signed(by, c *x509.Certificate) bool {
+	w.left--
+	return w.left >= 0 && c.CheckSignatureFrom(by) == nil
+}
+
+func (w *work) signsItself(c *x509.Certificate) bool {
+	if !bytes.Equal(c.RawSubject, c.RawIssuer) {
+		return false
+	}
+	w.left--
+	return w.left >= 0 && signsItself(c)
+}
+
+// maxRSA is the longest RSA key, in bits, that crypto/tls takes of anybody. To check one signature of a key that fills a Secret
+// would take minutes.
+const maxRSA = 8192
+
+func checkKey(c *x509.Certificate) error {
+	if key, ok := c.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSA {
+		return fmt.Errorf("the RSA key of %q has %d bits: expected %d or fewer", c.Subject.String(), key.N.BitLen(), maxRSA)
+	}
+	return nil
+}
+
+// Pair reads a certificate and its key, in PEM, to show to others.
+func Pair(certificate, key []byte) (*tls.Certificate, error) {
+	for rest := key; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if len(block.Bytes) > maxRSA { // which has some 4,700 bytes, and the key is not looked at before it is read
+			return nil, fmt.Errorf("the private key is too long: expected one of %d bits or fewer", maxRSA)
+		}
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkKey(pair.Leaf); err != nil {
+		return nil, err
+	}
+	return &pair, nil
 }
 
 // blocks reads PEM of one type.
@@ -143,7 +218,7 @@ var (
 	oidNumber         = asn1.ObjectIdentifier{2, 5, 29, 20}
 )
 
-func (b *Bundle) addList(der []byte) error {
+func (b *Bundle) addList(der []byte, w *work) error {
 	l, err := x509.ParseRevocationList(der)
 	if err != nil {
 		return err
@@ -154,7 +229,13 @@ func (b *Bundle) addList(der []byte) error {
 		}
 	}
 	named := func(c *x509.Certificate) bool { return bytes.Equal(c.RawSubject, l.RawIssuer) }
-	signed := func(c *x509.Certificate) bool { return named(c) && l.CheckSignatureFrom(c) == nil }
+	signed := func(c *x509.Certificate) bool {
+		if !named(c) {
+			return false
+		}
+		w.left--
+		return w.left >= 0 && l.CheckSignatureFrom(c) == nil
+	}
 	if slices.ContainsFunc(b.all, named) && !slices.ContainsFunc(b.all, signed) {
 		return fmt.Errorf("the list of %q is not signed by the authority of that name", l.Issuer.String())
 	}
@@ -244,7 +325,7 @@ func (b *Bundle) Verify(sent []*x509.Certificate, terms Terms) Verdict {
 		DNSName: terms.Name, CurrentTime: terms.Now, KeyUsages: []x509.ExtKeyUsage{terms.Usage},
 		Intermediates: x509.NewCertPool(),
 	}
-	for _, c := range sent[1:] {
+	for _, c := range leading(sent, terms.Depth+1) {
 		o.Intermediates.AddCert(c)
 	}
 	if b != nil {
@@ -264,6 +345,35 @@ func (b *Bundle) Verify(sent []*x509.Certificate, terms Terms) Verdict {
 		}
 	}
 	return refused(err)
+}
+
+// leading are those of the certificates that were sent which may lead on from the first, so many steps at most. Of two
+// authorities of one name it is the one that the step before names by its key, else the one that was sent first: with several
+// keys to try at every step a stranger would have a hundred signatures checked for one request, with the longest keys there are.
+func leading(sent []*x509.Certificate, steps int) (links []*x509.Certificate) {
+	at := sent[:1]
+	for range steps {
+		var next []*x509.Certificate
+		for _, c := range at {
+			named := func(o *x509.Certificate) bool { return bytes.Equal(o.RawSubject, c.RawIssuer) }
+			issuer := slices.IndexFunc(sent[1:], func(o *x509.Certificate) bool {
+				return named(o) && len(c.AuthorityKeyId) > 0 && bytes.Equal(o.SubjectKeyId, c.AuthorityKeyId)
+			})
+			if issuer < 0 {
+				issuer = slices.IndexFunc(sent[1:], named)
+			}
+			if issuer < 0 {
+				continue
+			}
+			for _, o := range sent[1:] { // one key may be vouched for by several
+				if named(o) && bytes.Equal(o.RawSubjectPublicKeyInfo, sent[1+issuer].RawSubjectPublicKeyInfo) && !slices.Contains(links, o) && len(links) < maxSent {
+					links, next = append(links, o), append(next, o)
+				}
+			}
+		}
+		at = next
+	}
+	return links
 }
 
 // accept judges one whole chain.

@@ -2,9 +2,14 @@ package trust
 
 import (
 	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -114,6 +119,39 @@ func encoded(t testing.TB, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
+// TestOfWhatIsSentOneKeyANameIsTried: strangers do not choose how many signatures are checked.
+func TestOfWhatIsSentOneKeyANameIsTried(t *testing.T) {
+	root := e2e.NewAuthority(t, "root")
+	right, wrong, other := root.Sub(t, "one"), root.Sub(t, "one"), e2e.NewAuthority(t, "other")
+	again := other.Sub(t, "one")
+	leaf := right.Issue(t, "x").Certificate[0]
+	unnamed := sent(t, [][]byte{leaf})
+	unnamed[0].AuthorityKeyId = nil
+	var evil [][]byte
+	for range maxSent - 1 {
+		evil = append(evil, e2e.NewAuthority(t, "one").Raw)
+	}
+	for name, c := range map[string]struct {
+		chain []*x509.Certificate
+		links int
+		want  error
+	}{
+		"the one that is named by its key":  {sent(t, [][]byte{leaf, wrong.Raw, again.Raw, right.Raw}), 1, nil},
+		"the first where nothing is said":   {append(unnamed[:1:1], sent(t, [][]byte{right.Raw, wrong.Raw})...), 1, nil},
+		"any number of the name":            {sent(t, append([][]byte{leaf}, evil...)), 1, ErrUnknown},
+		"the root along with it, before it": {sent(t, [][]byte{leaf, root.Raw, right.Raw}), 2, nil},
+		"others that nobody needs":          {sent(t, [][]byte{leaf, other.Raw, right.Raw}), 1, nil},
+	} {
+		if n := len(leading(c.chain, 2)); n != c.links {
+			t.Errorf("%s: %d are looked at, want %d", name, n, c.links)
+		}
+		v := parsed(t, root.PEM(), nil).Verify(c.chain, Terms{Usage: x509.ExtKeyUsageClientAuth, Depth: 1, Now: time.Now()})
+		if !errors.Is(v.Err, c.want) {
+			t.Errorf("%s: %v, want %v", name, v.Err, c.want)
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	root := e2e.NewAuthority(t, "root")
 	b := parsed(t, root.PEM(), nil)
@@ -181,6 +219,57 @@ func TestBrokenBundles(t *testing.T) {
 		if b != nil || err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, %v; want %q", c.name, b, err, c.want)
 		}
+	}
+}
+
+// TestAuthoritiesAreNotCheckedAgainstAllOthers: whoever may write a Secret would have everybody wait for that.
+func TestAuthoritiesAreNotCheckedAgainstAllOthers(t *testing.T) {
+	const many = 50
+	if many*many <= maxChecks {
+		t.Fatal("there are too few")
+	}
+	var named, nameless bytes.Buffer
+	unknown, root := e2e.NewAuthority(t, "unknown"), e2e.NewAuthority(t, "root")
+	last := root
+	for i := range many {
+		last = unknown.Sub(t, fmt.Sprint("authority ", i))
+		named.Write(last.PEM())
+		nameless.Write(root.Sub(t, "root").PEM())
+	}
+	b := parsed(t, named.Bytes(), nil)
+	if v := b.Verify(sent(t, last.Issue(t, "x").Certificate), Terms{Usage: x509.ExtKeyUsageClientAuth, Depth: 1, Now: time.Now()}); v.Err != nil {
+		t.Errorf("%v, want what one of many vouches for", v.Err)
+	}
+	if _, err := Parse(nameless.Bytes(), nil); err == nil || !strings.Contains(err.Error(), "too many of its authorities have the same name") {
+		t.Errorf("%v, want it said that too many have the same name", err)
+	}
+}
+
+// longRSA is a certificate with an RSA key of so many bits, of which nobody has the private half.
+func longRSA(t testing.TB, bits int) []byte {
+	t.Helper()
+	signer := e2e.NewAuthority(t, "signer").Issue(t, "signer")
+	n := new(big.Int).SetBit(big.NewInt(1), bits-1, 1)
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "long"}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, form, form, &rsa.PublicKey{N: n, E: 65537}, signer.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
+}
+
+func TestKeysThatTakeLongAreNotComputedWith(t *testing.T) {
+	const want = `block 1: the RSA key of "CN=long" has 8193 bits: expected 8192 or fewer`
+	if _, err := Parse(encoded(t, longRSA(t, maxRSA+1)), nil); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	certificate, key := e2e.PairPEM(t, e2e.NewAuthority(t, "root").Issue(t, "x"))
+	long := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: make([]byte, maxRSA+1)})
+	if _, err := Pair(certificate, long); err == nil || !strings.Contains(err.Error(), "the private key is too long") {
+		t.Errorf("%v, want it said that the key is too long", err)
+	}
+	if pair, err := Pair(certificate, key); err != nil || pair.Leaf.Subject.CommonName != "x" {
+		t.Errorf("%v, %v; want the pair", pair, err)
 	}
 }
 
