@@ -18,11 +18,15 @@ import (
 )
 
 // helloFor is the ClientHello of a client that asks for a name.
-func helloFor(t testing.TB, name string) []byte {
+func helloFor(t testing.TB, name string, changes ...func(*tls.Config)) []byte {
 	t.Helper()
 	client, server := net.Pipe()
 	defer client.Close()
-	go tls.Client(client, &tls.Config{ServerName: name}).Handshake()
+	config := &tls.Config{ServerName: name}
+	for _, change := range changes {
+		change(config)
+	}
+	go tls.Client(client, config).Handshake()
 	server.SetDeadline(time.Now().Add(20 * time.Second))
 	head := make([]byte, 5)
 	if _, err := io.ReadFull(server, head); err != nil {
