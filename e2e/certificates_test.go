@@ -76,8 +76,12 @@ type shop struct {
 
 func openShop(t *testing.T, args ...string) *shop {
 	root := e2e.NewAuthority(t, "root")
-	expired := func(c *x509.Certificate) { c.NotBefore, c.NotAfter = time.Now().Add(-48*time.Hour), time.Now().Add(-time.Hour) }
-	early := func(c *x509.Certificate) { c.NotBefore, c.NotAfter = time.Now().Add(time.Hour), time.Now().Add(48*time.Hour) }
+	expired := func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = time.Now().Add(-48*time.Hour), time.Now().Add(-time.Hour)
+	}
+	early := func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = time.Now().Add(time.Hour), time.Now().Add(48*time.Hour)
+	}
 	s := &shop{t: t, certificates: map[string]*tls.Certificate{
 		"default":  root.Issue(t, "default.test"),
 		"right":    root.Issue(t, "right.test"),

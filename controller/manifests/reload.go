@@ -148,6 +148,18 @@ func (f *Folder) rests(s source, now time.Time) bool {
 	return false
 }
 
+// rest is how long to wait until the first of the files that were put off may be read: less than the whole resting time, of
+// which some has passed before anybody looked.
+func (f *Folder) rest(now time.Time) time.Duration {
+	least := restingTime
+	for _, seen := range f.pending {
+		if left := restingTime - now.Sub(seen.info.ModTime()); left > 0 {
+			least = min(least, left)
+		}
+	}
+	return least
+}
+
 func (f *Folder) putOff(s source, now time.Time) {
 	since := now
 	if seen, ok := f.pending[s.shown]; ok {
