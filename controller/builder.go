@@ -86,7 +86,7 @@ func NewBuilder(o Options) *Builder {
 		passed:       make(map[string]*host),
 		byHost:       make(map[string]*certs.Host),
 	}
-	b.options.Settings.RefuseAddress = o.refuseAddress
+	b.options.Settings.RefuseAddress = o.RefuseAddress
 	if key := o.DefaultBackend; key != (Key{}) {
 		b.options.Settings.DefaultBackend = b.unrouted.live
 		b.catchAll = &draft{
