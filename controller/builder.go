@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"crypto/tls"
 	"iter"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ type Builder struct {
 	canaries     map[string]*canaries // by host
 	pools        map[upstream.ID]*pooled
 	certificates map[Key]*certificate // by Secret, as long as some Ingress names it
+	secretOf     map[*tls.Certificate]Key
 
 	poolsOf  map[Key]map[upstream.ID]struct{}    // by Service
 	named    map[string]map[upstream.ID]struct{} // by the host name that their endpoints depend on
@@ -61,6 +63,7 @@ type Builder struct {
 	generation uint64
 	routes     int
 	byHost     map[string]*certs.Host // never written to once it was handed out
+	patterns   []certs.Pattern        // of byHost, likewise, but for names that are regular expressions
 	again      time.Time              // when certificates are looked at again though nothing changed; zero: never
 	retired    []*draft               // that lost their place in this build
 }
@@ -77,6 +80,7 @@ func NewBuilder(o Options) *Builder {
 		canaries:     make(map[string]*canaries),
 		pools:        make(map[upstream.ID]*pooled),
 		certificates: make(map[Key]*certificate),
+		secretOf:     make(map[*tls.Certificate]Key),
 		poolsOf:      make(map[Key]map[upstream.ID]struct{}),
 		named:        make(map[string]map[upstream.ID]struct{}),
 		services:     make(index[Key]),
@@ -225,7 +229,7 @@ func (b *Builder) unlink(t *translated, w *work) {
 			b.secrets.remove(secret, t.key)
 		}
 		if b.secrets[secret] == nil && secret != b.options.DefaultCertificate {
-			delete(b.certificates, secret)
+			b.forgetCertificate(secret)
 		}
 	}
 }

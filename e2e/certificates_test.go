@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,7 @@ func openShop(t *testing.T, args ...string) *shop {
 		"rsa":      rsaPair(t, "both.test"),
 		"foreign":  root.Issue(t, "foreign.test"),
 		"shared":   root.Issue(t, "one.shared.test", func(c *x509.Certificate) { c.DNSNames = []string{"one.shared.test", "two.shared.test"} }),
+		"aliased":  root.Issue(t, "aliased.test", func(c *x509.Certificate) { c.DNSNames = []string{"aliased.test", "covered.test", "re1.aliased.test"} }),
 		"late":     root.Issue(t, "late.test"),
 	}}
 	var b strings.Builder
@@ -131,6 +133,7 @@ func openShop(t *testing.T, args ...string) *shop {
 		secured("foreign", "foreign.test", entry("foreign", "foreign.test")),
 		secured("default", "one.shared.test", entry("shared", "one.shared.test")),
 		secured("foreign", "two.shared.test", entry("shared", "two.shared.test")),
+		secured("default", "aliased.test", entry("aliased", "aliased.test"), p+`server-alias: 'covered.test, uncovered.test, ~^re[0-9]+\.aliased\.test$'`),
 		secured("default", "late.test", entry("late", "late.test")),
 	} {
 		b.WriteString(ingress)
@@ -238,6 +241,13 @@ func TestWhichCertificateAndWhichStatus(t *testing.T) {
 		{"a.star.test", "star", "a.star.test", 200},
 		{"b.a.star.test", "default", "b.a.star.test", 200},
 		{"c.star.test", "default", "c.star.test", 404},
+		// Further names of a host have its certificate as far as that covers them, expressions too.
+		{"covered.test", "aliased", "covered.test", 200},
+		{"uncovered.test", "default", "uncovered.test", 200},
+		{"re1.aliased.test", "aliased", "re1.aliased.test", 200},
+		{"RE1.aliased.test", "aliased", "re2.aliased.test", 200},
+		{"re2.aliased.test", "default", "re2.aliased.test", 200},
+		{"re.aliased.test", "default", "re.aliased.test", 404},
 		// One spelling: names are compared in lower case, and a host without the dot at its end and without its port.
 		{"RIGHT.test", "right", "right.test", 200},
 		{"A.Wild.TEST", "wild", "a.wild.test", 200},
@@ -314,6 +324,7 @@ func TestWhichCertificateAndWhichStatus(t *testing.T) {
 	t.Run("in the clear", s.inTheClear)
 	t.Run("kinds of keys", s.kindsOfKeys)
 	t.Run("names that no client may send", s.spelledBadly)
+	t.Run("metrics", s.tellsWhenTheyEnd)
 	t.Run("a Secret that comes and goes", s.comesAndGoes)
 }
 
@@ -414,6 +425,36 @@ func (s *shop) spelt(name string) string {
 				return s.name(first[:int(messages[7])<<16+int(messages[8])<<8+int(messages[9])])
 			}
 			messages = messages[length:]
+		}
+	}
+}
+
+// tellsWhenTheyEnd holds that an alert about a certificate says whose it is.
+func (s *shop) tellsWhenTheyEnd(t *testing.T) {
+	metrics := s.AdminGet(t, "/metrics")
+	for _, c := range []struct{ host, namespace, secret string }{
+		{"right.test", "default", "right"},
+		{"*.wild.test", "default", "wild"},
+		{"foreign.test", "foreign", "foreign"},
+		{"two.shared.test", "foreign", "shared"},
+		{"both.test", "default", "rsa"},
+		{"both.test", "default", "ecdsa"},
+	} {
+		pair := s.certificates[c.secret]
+		leaf, err := x509.ParseCertificate(pair.Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		series := fmt.Sprintf("nginx_ingress_controller_ssl_expire_time_seconds{class=\"sallyport\",host=%q,identifier=\"-%s\",namespace=%q,secret_name=%q} ", c.host, leaf.SerialNumber, c.namespace, c.secret)
+		_, rest, _ := strings.Cut(metrics, series)
+		value, _, _ := strings.Cut(rest, "\n")
+		if got, err := strconv.ParseFloat(value, 64); err != nil || int64(got) != leaf.NotAfter.Unix() {
+			t.Errorf("%s says %q, want %d", series, value, leaf.NotAfter.Unix())
+		}
+	}
+	for line := range strings.Lines(metrics) {
+		if strings.HasPrefix(line, "nginx_ingress_controller_ssl_expire_time_seconds{") && (strings.Contains(line, `secret_name=""`) || strings.Contains(line, "missing.test")) {
+			t.Errorf("a certificate without a Secret is told: %s", line)
 		}
 	}
 }

@@ -307,7 +307,7 @@ func (s *server) apply(now state) {
 	if now.report != nil {
 		problems = now.report(problems)
 	}
-	s.metrics.Built(counted(result, problems))
+	s.metrics.Built(counted(result, problems, s.builder.SecretOf))
 	s.tell(now, result, problems)
 	var rows []routeRow
 	if now.locate != nil {
