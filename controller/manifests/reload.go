@@ -148,16 +148,19 @@ func (f *Folder) rests(s source, now time.Time) bool {
 	return false
 }
 
-// rest is how long to wait until the first of the files that were put off may be read: less than the whole resting time, of
-// which some has passed before anybody looked.
+// rest is how long to wait until all the files that were put off may be read: less than the whole resting time, of which some
+// has passed before anybody looked. What was written together is read together.
 func (f *Folder) rest(now time.Time) time.Duration {
-	least := restingTime
+	most := time.Duration(0)
 	for _, seen := range f.pending {
-		if left := restingTime - now.Sub(seen.info.ModTime()); left > 0 {
-			least = min(least, left)
+		if left := restingTime - now.Sub(seen.info.ModTime()); left > 0 && left <= restingTime {
+			most = max(most, left)
 		}
 	}
-	return least
+	if most == 0 {
+		return restingTime // they wait for something else
+	}
+	return most
 }
 
 func (f *Folder) putOff(s source, now time.Time) {
