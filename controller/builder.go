@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"crypto/tls"
 	"iter"
+	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -32,6 +34,7 @@ type Builder struct {
 	pools        map[upstream.ID]*pooled
 	certificates map[Key]*certificate // by Secret, as long as some Ingress names it
 	secretOf     map[*tls.Certificate]Key
+	api          atomic.Pointer[[]netip.Addr] // addresses of the API server; nil: none are known
 
 	poolsOf  map[Key]map[upstream.ID]struct{}    // by Service
 	named    map[string]map[upstream.ID]struct{} // by the host name that their endpoints depend on
@@ -90,7 +93,7 @@ func NewBuilder(o Options) *Builder {
 		passed:       make(map[string]*host),
 		byHost:       make(map[string]*certs.Host),
 	}
-	b.options.Settings.RefuseAddress = o.RefuseAddress
+	b.options.Settings.RefuseAddress = b.RefuseAddress
 	if key := o.DefaultBackend; key != (Key{}) {
 		b.options.Settings.DefaultBackend = b.unrouted.live
 		b.catchAll = &draft{
@@ -111,6 +114,9 @@ func (b *Builder) Build(s *Snapshot) Result {
 	start := time.Now()
 	b.builds++
 	w := b.workOf(s)
+	if api := b.options.apiServers(s); len(api) > 0 {
+		b.api.Store(&api)
+	}
 	b.ripen(w)
 	b.updateConfig(s, w)
 	for key := range w.ingresses {

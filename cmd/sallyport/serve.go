@@ -74,7 +74,7 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 		s.access = proxy.NewAccessLog(w.out, c.AccessLog)
 		s.metrics.CountLines(s.access)
 	}
-	s.certs.Stapler = &certs.Stapler{Client: stapleClient(options.RefuseAddress), Log: log}
+	s.certs.Stapler = &certs.Stapler{Client: stapleClient(s.builder.RefuseAddress), Log: log}
 	s.certs.Base = &tls.Config{NextProtos: proxy.Protocols()}
 	s.front = &proxy.Server{
 		Log:       log,

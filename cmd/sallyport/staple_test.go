@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"sallyport/controller"
 )
 
@@ -22,6 +25,10 @@ func TestOCSPServersAreNoPlaceOfOurs(t *testing.T) {
 	t.Cleanup(func() { server.Close() })
 	here := listener.Addr().String()
 	options := controller.Options{APIServers: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
+	builder := controller.NewBuilder(options)
+	known := new(controller.Snapshot)
+	known.Set(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}, Spec: corev1.ServiceSpec{ClusterIP: "192.0.2.2"}})
+	builder.Build(known)
 	for address, want := range map[string]string{
 		here: "this machine",
 		"localhost" + here[strings.LastIndexByte(here, ':'):]: "this machine",
@@ -33,8 +40,9 @@ func TestOCSPServersAreNoPlaceOfOurs(t *testing.T) {
 		"169.254.1.1":                                         "a link-local address",
 		"[64:ff9b::169.254.169.254]":                          "the metadata service of a cloud",
 		"192.0.2.1:443":                                       "the API server",
+		"192.0.2.2:443":                                       "the API server",
 	} {
-		answer, err := stapleClient(options.RefuseAddress).Get("http://" + address)
+		answer, err := stapleClient(builder.RefuseAddress).Get("http://" + address)
 		if err == nil {
 			answer.Body.Close()
 		}
@@ -43,7 +51,7 @@ func TestOCSPServersAreNoPlaceOfOurs(t *testing.T) {
 		}
 	}
 	options.AllowExternalAddresses = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	answer, err := stapleClient(options.RefuseAddress).Get("http://" + here)
+	answer, err := stapleClient(controller.NewBuilder(options).RefuseAddress).Get("http://" + here)
 	if err != nil {
 		t.Fatalf("an address that is allowed: %v", err)
 	}
