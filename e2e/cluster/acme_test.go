@@ -145,7 +145,7 @@ func TestOrdersForOneNamespace(t *testing.T) {
 	c.Apply(t, strings.Replace(ordered("other", "other.test"), "metadata: {", "metadata: {namespace: other, ", 1)+ordered("a", "a.test"))
 	expectShown(t, a, "a.test", leader, other)
 	for _, s := range []*cluster.Sallyport{leader, other} {
-		s.Check(t, "https://a.test/", cluster.Served("web"))
+		s.Expect(t, "https://a.test/", cluster.Served("web")) // once its Pods are ready
 		if _, err := a.Shown(s.HTTPS, "other.test"); err == nil {
 			t.Errorf("%s shows a certificate for a host of a namespace that is not watched", s.Name)
 		}
