@@ -7,7 +7,7 @@
 // # The order in which hosts are tried
 //
 // The exact name, else the wildcard that takes its first label ("*.example.org" serves a.example.org, neither
-// example.org nor a.b.example.org), else the default. A client that sends no name gets the default. This is the order in
+// example.org nor a.b.example.org), else the first regular expression that matches, else the default. A client that sends no name gets the default. This is the order in
 // which package router finds the host of a request.
 //
 // A [Store] is swapped whole: a handshake that begins after [Store.Set] returned sees the new certificates, connections
@@ -30,6 +30,7 @@ package certs
 import (
 	"bytes"
 	"crypto/tls"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -41,12 +42,21 @@ type Certificates struct {
 	// ByHost has the hosts that have something of their own: by lower-case names, or wildcards such as "*.example.org". A nil
 	// Host has the default certificate, and not that of the wildcard above it.
 	ByHost map[string]*Host
+	// Patterns have names that ByHost does not list.
+	Patterns []Pattern
 	// Default is for every other name and for none. Nil means a self-signed one, made once and kept.
 	Default *tls.Certificate
 	// Protocol is what holds for every handshake.
 	Protocol Protocol
 	// Known says which names are somebody's though ByHost has them not; it is asked where Protocol.Reject is set. Nil: none.
 	Known func(name string) bool
+}
+
+// A Pattern is the names in which a regular expression matches. They are tried in order.
+type Pattern struct {
+	Name       string // for whoever made it
+	Expression *regexp.Regexp
+	Host       *Host
 }
 
 // A Host is how handshakes for a name are made. It never changes.
@@ -58,13 +68,15 @@ type Host struct {
 	Policy *Policy
 	// Below has the certificates of the wildcard above the name shown, if Pairs are empty and there is one with some.
 	Below bool
+	// Covering leaves out the Pairs that do not cover the name that is asked for.
+	Covering bool
 	// Owner is whose the certificates are: the namespace, as it were. Empty: nobody's in particular.
 	Owner string
 }
 
 // Equal reports whether both are the same in all they have.
 func (h *Host) Equal(o *Host) bool {
-	return slices.Equal(h.Pairs, o.Pairs) && h.Policy.same(o.Policy) && h.Below == o.Below && h.Owner == o.Owner
+	return slices.Equal(h.Pairs, o.Pairs) && h.Policy.same(o.Policy) && h.Below == o.Below && h.Covering == o.Covering && h.Owner == o.Owner
 }
 
 // A Store finds the certificate for a handshake, and makes its configuration. The zero Store has the self-signed default
@@ -138,6 +150,9 @@ func (s *Store) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 	now := s.now()
 	host, _ := now.find(hello.ServerName)
 	pairs := host.Pairs
+	if host.Covering {
+		pairs = covering(pairs, hello.ServerName)
+	}
 	if len(pairs) == 0 && host.Below {
 		if above, _ := now.above(hello.ServerName); above != nil {
 			pairs = above.Pairs
@@ -167,6 +182,17 @@ func (s *Store) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 		}
 	}
 	return s.Stapler.of(pairs[0]), nil
+}
+
+// covering are those of the pairs that cover a name.
+func covering(pairs []*tls.Certificate, name string) (some []*tls.Certificate) {
+	name, _ = normal(name)
+	for _, pair := range pairs {
+		if Covers(pair, name) {
+			some = append(some, pair)
+		}
+	}
+	return some
 }
 
 func (s *Store) makeDefault() {
@@ -213,6 +239,11 @@ func (c *state) find(name string) (host *Host, listed bool) {
 	host, listed = c.ByHost[name]
 	if !listed {
 		host, listed = c.above(name)
+	}
+	for i := 0; i < len(c.Patterns) && !listed; i++ {
+		if c.Patterns[i].Expression.MatchString(name) {
+			host, listed = c.Patterns[i].Host, true
+		}
 	}
 	if host == nil {
 		host = c.usual

@@ -147,6 +147,9 @@ func (s *Store) makeConfig(now *state, p *Policy) (*tls.Config, error) {
 				used[host.Policy.id()] = true
 			}
 		}
+		for _, pattern := range now.Patterns {
+			used[pattern.Host.Policy.id()] = true
+		}
 		for id, config := range set.byID {
 			if used[id] {
 				next.byID[id] = config

@@ -138,7 +138,8 @@ func sortClaimants(claimants []*host, name string) {
 }
 
 // secureAlias is how hands are shaken for a further name of a host: as for the host itself, with those of its certificates
-// that cover the name. listed is false where nothing is to be said of the name.
+// that cover the name; of a regular expression that is seen when a name is asked for. listed is false where nothing is to be
+// said of the name.
 func (b *Builder) secureAlias(name string) (secure *certs.Host, listed bool) {
 	claimants := b.aliases[name]
 	if len(claimants) == 0 {
@@ -148,6 +149,11 @@ func (b *Builder) secureAlias(name string) (secure *certs.Host, listed bool) {
 	h := claimants[0]
 	if h.secure == nil {
 		return nil, false
+	}
+	if strings.HasPrefix(name, "~") {
+		secure := *h.secure
+		secure.Covering = true
+		return &secure, true
 	}
 	var covering []*tls.Certificate
 	for _, pair := range h.secure.Pairs {

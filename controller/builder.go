@@ -2,9 +2,12 @@ package controller
 
 import (
 	"cmp"
+	"crypto/tls"
 	"iter"
+	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -30,6 +33,8 @@ type Builder struct {
 	canaries     map[string]*canaries // by host
 	pools        map[upstream.ID]*pooled
 	certificates map[Key]*certificate // by Secret, as long as some Ingress names it
+	secretOf     map[*tls.Certificate]Key
+	api          atomic.Pointer[[]netip.Addr] // addresses of the API server; nil: none are known
 
 	poolsOf  map[Key]map[upstream.ID]struct{}    // by Service
 	named    map[string]map[upstream.ID]struct{} // by the host name that their endpoints depend on
@@ -61,6 +66,7 @@ type Builder struct {
 	generation uint64
 	routes     int
 	byHost     map[string]*certs.Host // never written to once it was handed out
+	patterns   []certs.Pattern        // of byHost, likewise, but for names that are regular expressions
 	again      time.Time              // when certificates are looked at again though nothing changed; zero: never
 	retired    []*draft               // that lost their place in this build
 }
@@ -77,6 +83,7 @@ func NewBuilder(o Options) *Builder {
 		canaries:     make(map[string]*canaries),
 		pools:        make(map[upstream.ID]*pooled),
 		certificates: make(map[Key]*certificate),
+		secretOf:     make(map[*tls.Certificate]Key),
 		poolsOf:      make(map[Key]map[upstream.ID]struct{}),
 		named:        make(map[string]map[upstream.ID]struct{}),
 		services:     make(index[Key]),
@@ -86,7 +93,7 @@ func NewBuilder(o Options) *Builder {
 		passed:       make(map[string]*host),
 		byHost:       make(map[string]*certs.Host),
 	}
-	b.options.Settings.RefuseAddress = o.refuseAddress
+	b.options.Settings.RefuseAddress = b.RefuseAddress
 	if key := o.DefaultBackend; key != (Key{}) {
 		b.options.Settings.DefaultBackend = b.unrouted.live
 		b.catchAll = &draft{
@@ -107,6 +114,9 @@ func (b *Builder) Build(s *Snapshot) Result {
 	start := time.Now()
 	b.builds++
 	w := b.workOf(s)
+	if api := b.options.apiServers(s); len(api) > 0 {
+		b.api.Store(&api)
+	}
 	b.ripen(w)
 	b.updateConfig(s, w)
 	for key := range w.ingresses {
@@ -225,7 +235,7 @@ func (b *Builder) unlink(t *translated, w *work) {
 			b.secrets.remove(secret, t.key)
 		}
 		if b.secrets[secret] == nil && secret != b.options.DefaultCertificate {
-			delete(b.certificates, secret)
+			b.forgetCertificate(secret)
 		}
 	}
 }

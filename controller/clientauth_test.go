@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,5 +113,36 @@ func TestACASecretThatComesAndGoes(t *testing.T) {
 		if asks := r.Certificates.ByHost["h.test"] != nil; asks != (i%2 == 1) {
 			t.Errorf("step %d: handshakes ask: %v", i, asks)
 		}
+	}
+}
+
+// TestAliasesThatAreExpressionsAskClients: the handshake for such a name is its host's, for as long as there is one; the order of
+// expressions is that of the table.
+func TestAliasesThatAreExpressionsAskClients(t *testing.T) {
+	guarded := func(name, host, alias string) string {
+		return strings.Replace(pathTo(name, host, "/"), "{name: "+name+"}", "{name: "+name+", annotations: {nginx.ingress.kubernetes.io/auth-tls-secret: default/ca, nginx.ingress.kubernetes.io/server-alias: '"+alias+"'}}", 1)
+	}
+	s := snapshotOf(t, webService, guarded("a", "a.test", "~^x.*[.]test$"), guarded("b", "b.test", "~^xy.*[.]test$"))
+	s.Set(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "ca"}, Data: map[string][]byte{"ca.crt": e2e.NewAuthority(t, "one").PEM()}})
+	b := NewBuilder(everyIngress())
+	shown := func() (names []string) {
+		for _, p := range b.Build(s).Certificates.Patterns {
+			names = append(names, p.Name)
+			if p.Host.Policy.Clients() == nil {
+				t.Errorf("clients who come for %s are asked for nothing", p.Name)
+			}
+		}
+		return names
+	}
+	if got := shown(); !slices.Equal(got, []string{"~^x.*[.]test$", "~^xy.*[.]test$"}) {
+		t.Errorf("handshakes are for the expressions %q, want both in order", got)
+	}
+	s.Delete(Ref{"Ingress", "default", "a"})
+	if got := shown(); !slices.Equal(got, []string{"~^xy.*[.]test$"}) {
+		t.Errorf("without the first host handshakes are for the expressions %q", got)
+	}
+	s.Delete(Ref{"Ingress", "default", "b"})
+	if got := shown(); len(got) != 0 {
+		t.Errorf("without any host handshakes are for the expressions %q", got)
 	}
 }

@@ -220,14 +220,19 @@ var (
 	translated4 = []netip.Prefix{netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("::/96")} // an IPv4 address is in the last 32 bits
 )
 
-// refuseAddress says what is at an address to which features send nothing of their own accord, whatever name led there: see
-// [feature.Settings].
-func (o Options) refuseAddress(a netip.Addr) string {
+// RefuseAddress says what is at an address to which nothing is sent because an object of somebody's names it, or leads there:
+// neither by a feature (see [feature.Settings]) nor to ask about a certificate. Empty: nothing that would be refused. It may be
+// called from any goroutine.
+func (b *Builder) RefuseAddress(a netip.Addr) string {
 	a = a.Unmap()
-	if allowed(o.AllowExternalAddresses, a) || o.AllowLoopback && a.IsLoopback() {
+	if allowed(b.options.AllowExternalAddresses, a) || b.options.AllowLoopback && a.IsLoopback() {
 		return ""
 	}
-	return refusedAddress(a, o.APIServers)
+	api := b.options.APIServers
+	if known := b.api.Load(); known != nil {
+		api = *known
+	}
+	return refusedAddress(a, api)
 }
 
 // refusedAddress says what is at an address to which no name outside may lead; "": nothing of that kind.

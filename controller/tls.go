@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"sallyport/certs"
+	"sallyport/router"
 )
 
 // A tlsEntry is a valid entry of spec.tls.
@@ -61,12 +62,26 @@ func (b *Builder) certificateOf(s *Snapshot, key Key) *certificate {
 		return known
 	}
 	c := readCertificate(secret, key, now)
+	b.forgetCertificate(key)
 	b.certificates[key] = c
+	if c.read != nil {
+		b.secretOf[c.read] = key
+	}
 	if !c.until.IsZero() && (b.again.IsZero() || c.until.Before(b.again)) {
 		b.again = c.until
 	}
 	return c
 }
+
+func (b *Builder) forgetCertificate(key Key) {
+	if known := b.certificates[key]; known != nil {
+		delete(b.secretOf, known.read)
+		delete(b.certificates, key)
+	}
+}
+
+// SecretOf is the Secret that a certificate of the last build comes from. Zero: none that is known.
+func (b *Builder) SecretOf(pair *tls.Certificate) Key { return b.secretOf[pair] }
 
 func (c *certificate) over(now time.Time) bool { return !c.until.IsZero() && !now.Before(c.until) }
 
@@ -197,7 +212,7 @@ func (b *Builder) assembleTLS(s *Snapshot, h *host) {
 // certificatesNow is how hands are shaken from now on, but for the default certificate.
 func (b *Builder) certificatesNow() certs.Certificates {
 	said := b.config.TLS()
-	c := certs.Certificates{ByHost: b.byHost, Protocol: certs.Protocol{Min: said.Min, Max: said.Max, Suites: said.Suites, Reject: said.Reject}}
+	c := certs.Certificates{ByHost: b.byHost, Patterns: b.patterns, Protocol: certs.Protocol{Min: said.Min, Max: said.Max, Suites: said.Suites, Reject: said.Reject}}
 	if table := b.table; said.Reject {
 		c.Known = func(name string) bool { return table.Has(name) }
 	}
@@ -319,11 +334,46 @@ func (b *Builder) updateTLS(s *Snapshot, w *work) {
 			w.names[further] = struct{}{}
 		}
 	}
+	patterns := make(map[string]*certs.Host) // that may be others; nil: gone
 	for name := range w.names {
-		if b.hosts[name] == nil {
-			secure, listed := b.secureAlias(name)
-			show(name, listed, secure)
+		if b.hosts[name] != nil {
+			continue
 		}
+		secure, listed := b.secureAlias(name)
+		if strings.HasPrefix(name, "~") {
+			patterns[name] = secure
+			continue
+		}
+		show(name, listed, secure)
+	}
+	b.showPatterns(patterns)
+}
+
+// showPatterns puts hosts in the place of those of regular expressions. They are in the order of their names, which is that of
+// the table: what a handshake has met is what the request will.
+func (b *Builder) showPatterns(changed map[string]*certs.Host) {
+	if len(changed) == 0 {
+		return
+	}
+	next := make(map[string]certs.Pattern)
+	for _, p := range b.patterns {
+		next[p.Name] = p
+	}
+	for name, host := range changed {
+		was, listed := next[name]
+		switch {
+		case host == nil:
+			delete(next, name)
+		case listed && was.Host.Equal(host):
+		default:
+			if expression, err := router.CompileHost(name); err == nil {
+				next[name] = certs.Pattern{Name: name, Expression: expression, Host: host}
+			}
+		}
+	}
+	b.patterns = nil
+	for _, name := range slices.Sorted(maps.Keys(next)) {
+		b.patterns = append(b.patterns, next[name])
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -366,6 +367,35 @@ func TestEveryPermissionIsAskedFor(t *testing.T) {
 	for _, rule := range role.Rules {
 		if !slices.Equal(rule.Verbs, []string{"create"}) && len(rule.ResourceNames) == 0 {
 			t.Errorf("the Role grants %v of every object of %v, want one by name", rule.Verbs, rule.Resources)
+		}
+	}
+}
+
+// TestEveryOverlayMayShareSessionTickets holds that no overlay leaves the replicas with keys of their own.
+func TestEveryOverlayMayShareSessionTickets(t *testing.T) {
+	overlays, err := filepath.Glob("../deploy/overlays/*")
+	if err != nil || len(overlays) == 0 {
+		t.Fatalf("there are no overlays: %v", err)
+	}
+	for _, folder := range append(overlays, "../deploy") {
+		granted := make(map[string]bool)
+		for _, object := range render(t, folder) {
+			role, ok := object.(*rbacv1.Role)
+			if !ok || role.Namespace != "sallyport" {
+				continue
+			}
+			for _, rule := range role.Rules {
+				if slices.Contains(rule.Resources, "secrets") && (len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, feedback.TicketSecret)) {
+					for _, verb := range rule.Verbs {
+						granted[verb] = true
+					}
+				}
+			}
+		}
+		for _, verb := range []string{"create", "get", "update"} {
+			if !granted[verb] {
+				t.Errorf("%s does not grant to %s the Secret %s", folder, verb, feedback.TicketSecret)
+			}
 		}
 	}
 }

@@ -18,11 +18,15 @@ import (
 )
 
 // helloFor is the ClientHello of a client that asks for a name.
-func helloFor(t testing.TB, name string) []byte {
+func helloFor(t testing.TB, name string, changes ...func(*tls.Config)) []byte {
 	t.Helper()
 	client, server := net.Pipe()
 	defer client.Close()
-	go tls.Client(client, &tls.Config{ServerName: name}).Handshake()
+	config := &tls.Config{ServerName: name}
+	for _, change := range changes {
+		change(config)
+	}
+	go tls.Client(client, config).Handshake()
 	server.SetDeadline(time.Now().Add(20 * time.Second))
 	head := make([]byte, 5)
 	if _, err := io.ReadFull(server, head); err != nil {
@@ -61,11 +65,12 @@ endpoints: [{addresses: [127.0.0.1]}]
 ` + streamMap("tcp", `"`+port+`": default/raw:443`)}
 }
 
-func startPassing(t testing.TB, endpoint string) (p *e2e.Process, tcp string) {
+func startPassing(t testing.TB, endpoint string, args ...string) (p *e2e.Process, tcp string) {
 	t.Helper()
 	port := e2e.FreePort(t)
 	folder := e2e.Folder(t, passedManifests(endpoint, port))
-	return e2e.Start(t, folder, "--enable-ssl-passthrough", "--tcp-services-configmap=default/tcp", "--drain-delay=0", "--log-level=debug"), "127.0.0.1:" + port
+	args = append(args, "--enable-ssl-passthrough", "--tcp-services-configmap=default/tcp", "--drain-delay=0", "--log-level=debug")
+	return e2e.Start(t, folder, args...), "127.0.0.1:" + port
 }
 
 // serveRaw is an endpoint that serves each connection with a function.
@@ -137,6 +142,47 @@ func TestWhatIsPassedThroughOutlivesChangesAndIsDrained(t *testing.T) {
 	if !strings.Contains(p.Log(), `"host":"pass.test"`) {
 		t.Errorf("no line says what ended:\n%s", p.Log())
 	}
+}
+
+// TestConnectionsThatArePassedThroughAreAmongTheMost has room for two connections, one of which is passed through. Where it
+// leads nowhere it leaves room again, too.
+func TestConnectionsThatArePassedThroughAreAmongTheMost(t *testing.T) {
+	pair := e2e.SelfSigned(t, "pass.test")
+	endpoint := serveRaw(t, func(c net.Conn) {
+		over := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}})
+		io.Copy(over, over)
+	})
+	p, _ := startPassing(t, endpoint, "--max-connections=2")
+	dial := func(name string) (*tls.Conn, error) {
+		dialer := &net.Dialer{Timeout: 20 * time.Second}
+		return tls.DialWithDialer(dialer, "tcp", p.HTTPS, &tls.Config{ServerName: name, InsecureSkipVerify: true})
+	}
+	var held []*tls.Conn
+	for _, name := range []string{"pass.test", "other.test"} {
+		c, err := dial(name)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		defer c.Close()
+		held = append(held, c)
+	}
+	for _, name := range []string{"pass.test", "other.test"} {
+		if c, err := dial(name); err == nil {
+			c.Close()
+			t.Errorf("a third connection, for %s, is taken", name)
+		}
+	}
+	if n := p.Metric(t, "sallyport_connections_refused_total"); n != 2 {
+		t.Errorf("%v connections were refused, want 2", n)
+	}
+	held[0].Close()
+	e2e.Eventually(t, "there is room again once what is passed through has ended", func() error {
+		c, err := dial("pass.test")
+		if err == nil {
+			c.Close()
+		}
+		return err
+	})
 }
 
 // hellos is how many TestHellosThatNeverEndAreBounded leaves half said: a hundred thousand in `make test`, and fewer by

@@ -33,6 +33,7 @@ type Passed struct {
 	From, To netip.AddrPort // who the client is and what it connected to, by the PROXY header where there is one
 	Early    []byte         // what the client has said so far
 	Host     string         // that it asks for
+	Ended    func()         // to be called once, when the connection has ended: until then it is one that a client has open
 }
 
 // SetPassthrough puts other hosts in place, for connections that begin from now on. Nil: none.
@@ -54,12 +55,14 @@ func (p *Passthrough) passage(host string) Passage {
 	return nil
 }
 
-// divert takes a connection whose host is passed on away. What it returns is for TLS to go on with; nil: nothing is.
+// divert takes a connection whose host is passed on away. What it returns is for TLS to go on with; nil: nothing is, and the
+// connection is not counted any more, or not when it has ended.
 func (s *Server) divert(p *Passthrough, plain net.Conn) net.Conn {
 	name, early, err := s.hellos.Read(plain)
 	if err != nil && !errors.Is(err, clienthello.ErrNotTLS) {
 		s.log().Debug("no handshake", "client", plain.RemoteAddr(), "error", err)
 		plain.Close()
+		s.gone(plain)
 		return nil
 	}
 	if host, ok := NormalHost(name); ok {
@@ -67,9 +70,10 @@ func (s *Server) divert(p *Passthrough, plain net.Conn) net.Conn {
 			passed, ok := passedOf(plain, early)
 			if !ok { // no listener of ours makes such
 				plain.Close()
+				s.gone(plain)
 				return nil
 			}
-			passed.Host = host
+			passed.Host, passed.Ended = host, func() { s.gone(plain) }
 			passed.Conn.SetDeadline(time.Time{})
 			passage.Take(passed)
 			return nil

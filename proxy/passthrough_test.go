@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,7 @@ type passedOn struct {
 
 func (p *passedOn) Take(c Passed) {
 	go func() {
+		defer c.Ended()
 		defer c.Conn.Close()
 		over := tls.Server(&begun{Conn: c.Conn, early: c.Early}, &tls.Config{Certificates: []tls.Certificate{*p.pair}})
 		over.SetDeadline(time.Now().Add(10 * time.Second))
@@ -100,6 +102,39 @@ func TestHTTP2IsServedBesideWhatIsPassedOn(t *testing.T) {
 	}
 	if got := c.ConnectionState().NegotiatedProtocol; got != "h2" {
 		t.Errorf("the protocol is %q, want h2", got)
+	}
+}
+
+// TestConnectionsThatArePassedOnAreCounted has one client hold such a connection, with room for one.
+func TestConnectionsThatArePassedOnAreCounted(t *testing.T) {
+	for _, s := range []*Server{{MaxConnections: 1}, {MaxConnectionsPerAddress: 1}} {
+		_, secure := passing(t, s, map[string]string{"pass.test": "one"})
+		held := tls.Client(open(t, secure).Conn, &tls.Config{InsecureSkipVerify: true, ServerName: "pass.test"})
+		if err := held.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Connections().Open; n != 1 {
+			t.Errorf("%d connections are open, want the one that is passed on", n)
+		}
+		for _, name := range []string{"pass.test", "a.test"} {
+			c, err := net.Dial("tcp", secure)
+			if err != nil {
+				continue // it was reset as soon as it was there
+			}
+			defer c.Close()
+			if got := line(t, c, name); strings.HasPrefix(got, "one ") || strings.HasPrefix(got, "HTTP/") {
+				t.Errorf("with one connection too many, %s says %q", name, got)
+			}
+		}
+		held.Close()
+		for began := time.Now(); s.Connections().Open > 0; runtime.Gosched() {
+			if time.Since(began) > 10*time.Second {
+				t.Fatal("a connection that has ended is counted still")
+			}
+		}
+		if got := line(t, open(t, secure).Conn, "pass.test"); !strings.HasPrefix(got, "one ") {
+			t.Errorf("after the one has ended, pass.test says %q", got)
+		}
 	}
 }
 

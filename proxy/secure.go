@@ -87,7 +87,6 @@ func (s *secure) shake(accepted net.Conn) {
 	plain.SetDeadline(time.Now().Add(headTimeout))
 	if p := s.front.passthrough.Load(); p != nil {
 		if plain = s.front.divert(p, plain); plain == nil {
-			s.front.gone(accepted)
 			return
 		}
 	}

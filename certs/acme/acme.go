@@ -30,7 +30,7 @@
 // # What it does not do
 //
 // It knows nothing of Kubernetes and does not choose hosts: see controller. It orders no wildcards, which need DNS-01, and
-// deletes no certificate.
+// deletes no certificate that anybody could have a use for (clean.go).
 package acme
 
 import (
@@ -136,9 +136,10 @@ type Manager struct {
 	wanted map[string]bool // of hosts; nil: not known yet
 	seen   map[string]record
 	authority
-	running int    // orders and questions that are open
-	version uint64 // of what is kept of hosts
-	saved   uint64 // the version that the Store has
+	running int       // orders and questions that are open
+	cleaned time.Time // when what is of no use was removed last
+	version uint64    // of what is kept of hosts
+	saved   uint64    // the version that the Store has
 	leading bool
 }
 
@@ -309,6 +310,12 @@ func (m *Manager) start(ctx context.Context, orders *sync.WaitGroup) time.Durati
 		if t.Before(next) {
 			next = t
 		}
+	}
+	if due := m.cleaned.Add(cleanEvery); due.After(now) {
+		later(due)
+	} else {
+		m.cleaned = now
+		orders.Go(func() { m.clean(ctx) })
 	}
 	for _, h := range m.inOrderLocked() {
 		due := m.dueLocked(h)

@@ -372,3 +372,56 @@ func TestAHostThatTheAuthorityFailsAtKeepsNoOtherWaiting(t *testing.T) {
 		})
 	}
 }
+
+// TestCertificatesThatHaveEndedAreRemoved keeps what a host that comes back could use, and what somebody else has written.
+func TestCertificatesThatHaveEndedAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, store := newFakeAuthority(t), new(memory)
+		m := newManager(t, f, store)
+		m.Want(hosts("stays.test", "goes.test"))
+		defer run(m)()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		ended := store.pair(t, "goes.test").Leaf.NotAfter
+		copied, err := store.Load(t.Context(), CertificateName("goes.test"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := map[string]map[string][]byte{ // none of which is as it would be if it were ours
+			"copy":                         copied,
+			CertificateName("other.test"):  copied,
+			CertificateName("theirs.test"): {CertificateKey: copied[CertificateKey], PrivateKeyKey: copied[PrivateKeyKey]},
+			CertificateName("text.test"):   {CertificateKey: []byte("no certificate"), DirectoryKey: []byte("x")},
+		}
+		for name, data := range theirs {
+			if err := store.Save(t.Context(), name, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.Want(hosts("stays.test"))
+		time.Sleep(time.Until(ended.Add(keepEnded - time.Hour)))
+		synctest.Wait()
+		if store.pair(t, "goes.test") == nil {
+			t.Error("the certificate of a host that is gone was removed before its time")
+		}
+		time.Sleep(cleanEvery + 2*time.Hour)
+		synctest.Wait()
+		if store.pair(t, "goes.test") != nil {
+			t.Error("a certificate that nobody has used for two weeks after its end is there still")
+		}
+		if pair := store.pair(t, "stays.test"); pair == nil || !pair.Leaf.NotAfter.After(time.Now()) {
+			t.Error("the host that stays has no certificate")
+		}
+		for name := range theirs {
+			if _, err := store.Load(t.Context(), name); err != nil {
+				t.Errorf("%s, which is somebody's own: %v", name, err)
+			}
+		}
+		m.Want(hosts("stays.test", "goes.test"))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if store.pair(t, "goes.test") == nil {
+			t.Error("the host that came back has no certificate")
+		}
+	})
+}

@@ -229,6 +229,17 @@ func (m *memory) Save(_ context.Context, name string, data map[string][]byte) er
 	return nil
 }
 
+func (m *memory) Clean(_ context.Context, useless func(string, map[string][]byte) bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, data := range m.kept {
+		if data[CertificateKey] != nil && useless(name, data) {
+			delete(m.kept, name)
+		}
+	}
+	return m.wrong
+}
+
 func (m *memory) pair(t *testing.T, host string) *tls.Certificate {
 	t.Helper()
 	data, err := m.Load(t.Context(), CertificateName(host))

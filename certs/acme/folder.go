@@ -107,6 +107,17 @@ func (f FolderStore) write(name string, text []byte) error {
 	return os.Rename(file.Name(), filepath.Join(f.path, name))
 }
 
+// Clean is for [Store].
+func (f FolderStore) Clean(_ context.Context, useless func(name string, data map[string][]byte) bool) error {
+	all, err := f.Certificates()
+	for name, data := range all {
+		if useless(name, data) {
+			err = errors.Join(err, os.Remove(filepath.Join(f.path, name+".pem")))
+		}
+	}
+	return err
+}
+
 // Certificates are all that are kept, by their names.
 func (f FolderStore) Certificates() (map[string]map[string][]byte, error) {
 	entries, err := os.ReadDir(f.path)

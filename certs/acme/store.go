@@ -17,6 +17,9 @@ type Store interface {
 	// Save replaces what was saved under a name, as a whole or not at all. It fails where another process has saved since this
 	// one has loaded or saved it.
 	Save(ctx context.Context, name string, data map[string][]byte) error
+	// Clean asks about every certificate that was saved here and removes those that are of no use, unless another process has
+	// saved one since it was asked about.
+	Clean(ctx context.Context, useless func(name string, data map[string][]byte) bool) error
 }
 
 // ErrNotKept says that nothing was saved under a name.

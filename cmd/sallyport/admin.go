@@ -1,8 +1,9 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -72,13 +73,13 @@ func newAdmin(s *server) *admin.Server {
 	}
 }
 
-// counted is what there is to count of a build.
-func counted(result controller.Result, problems []controller.Problem) admin.Build {
+// counted is what there is to count of a build; secretOf says which Secret a certificate is of.
+func counted(result controller.Result, problems []controller.Problem, secretOf func(*tls.Certificate) controller.Key) admin.Build {
 	b := admin.Build{
 		Generation: result.Generation, Took: result.Took,
 		Routes: result.Routes, Hosts: result.Hosts, Ingresses: result.Ingresses,
-		Problems: make(map[admin.ProblemKind]int),
-		Expiry:   make(map[admin.CertificateKind]time.Time),
+		Problems:     make(map[admin.ProblemKind]int),
+		Certificates: make(map[admin.CertificateKind]*x509.Certificate),
 	}
 	for _, p := range problems {
 		b.Problems[admin.ProblemKind{Severity: p.Severity.String(), Reason: p.Reason}]++
@@ -87,11 +88,9 @@ func counted(result controller.Result, problems []controller.Problem) admin.Buil
 		if secure == nil {
 			continue
 		}
-		for _, pair := range secure.Pairs { // of several it is the one that ends first which somebody has to renew
-			kind := admin.CertificateKind{Host: host}
-			if known, ok := b.Expiry[kind]; !ok || pair.Leaf.NotAfter.Before(known) {
-				b.Expiry[kind] = pair.Leaf.NotAfter
-			}
+		for _, pair := range secure.Pairs {
+			secret := secretOf(pair)
+			b.Certificates[admin.CertificateKind{Host: host, Namespace: secret.Namespace, Secret: secret.Name}] = pair.Leaf
 		}
 	}
 	return b

@@ -74,7 +74,7 @@ func newServer(w world, c config.Config, l *listeners, log *slog.Logger) (*serve
 		s.access = proxy.NewAccessLog(w.out, c.AccessLog)
 		s.metrics.CountLines(s.access)
 	}
-	s.certs.Stapler = &certs.Stapler{Client: stapleClient(), Log: log}
+	s.certs.Stapler = &certs.Stapler{Client: stapleClient(s.builder.RefuseAddress), Log: log}
 	s.certs.Base = &tls.Config{NextProtos: proxy.Protocols()}
 	s.front = &proxy.Server{
 		Log:       log,
@@ -221,16 +221,16 @@ func (s *server) rotateTickets(ctx context.Context) {
 	}
 }
 
-// stapleClient asks OCSP servers. Certificates say where those are, and certificates are anybody's: nothing on this machine or
-// beside it is asked.
-func stapleClient() *http.Client {
+// stapleClient asks OCSP servers. Certificates say where those are, and certificates are anybody's: what refuse has something to
+// say about is not asked, whatever name led there.
+func stapleClient(refuse func(netip.Addr) string) *http.Client {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return err
 		}
-		if a := to.Addr().Unmap(); a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() {
-			return fmt.Errorf("%s is no address of an authority", a)
+		if what := refuse(to.Addr()); what != "" {
+			return fmt.Errorf("%s is %s, where no OCSP server is asked unless --allow-external-name-addresses says so", to.Addr(), what)
 		}
 		return nil
 	}}
@@ -307,7 +307,7 @@ func (s *server) apply(now state) {
 	if now.report != nil {
 		problems = now.report(problems)
 	}
-	s.metrics.Built(counted(result, problems))
+	s.metrics.Built(counted(result, problems, s.builder.SecretOf))
 	s.tell(now, result, problems)
 	var rows []routeRow
 	if now.locate != nil {

@@ -10,7 +10,8 @@
 //
 // # What it does not do
 //
-// It deletes nothing: a certificate outlives its host, which may come back.
+// It touches no Secret without the labels that it gives to its own, and deletes none but certificates that are of no use to
+// anybody, as certs/acme sees it.
 package keeper
 
 import (
@@ -24,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
@@ -34,7 +36,7 @@ import (
 // Permissions are what is asked of the API server in the controller's own namespace, beside what controller/cluster asks.
 func Permissions() []controller.Permission {
 	return []controller.Permission{
-		{Group: "", Resource: "secrets", Verbs: []string{"create", "get", "update"}, Why: "certificates that were ordered, and their account"},
+		{Group: "", Resource: "secrets", Verbs: []string{"create", "get", "update", "list", "delete"}, Why: "certificates that were ordered, and their account"},
 	}
 }
 
@@ -114,6 +116,30 @@ func (k *Keeper) Save(ctx context.Context, name string, data map[string][]byte) 
 		}
 	}
 	return err
+}
+
+// Clean is for [acme.Store]. What is deleted is the version that was asked about, or nothing is.
+func (k *Keeper) Clean(ctx context.Context, useless func(name string, data map[string][]byte) bool) error {
+	ours := labels.SelectorFromSet(controller.OrderedLabels).String()
+	secrets, err := k.secrets.List(ctx, metav1.ListOptions{LabelSelector: ours})
+	if err != nil {
+		return err
+	}
+	var failures error
+	for i := range secrets.Items {
+		secret := &secrets.Items[i]
+		if secret.Type != corev1.SecretTypeTLS || len(secret.OwnerReferences) > 0 || !useless(secret.Name, secret.Data) {
+			continue
+		}
+		err := k.secrets.Delete(ctx, secret.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion}})
+		switch {
+		case err == nil:
+			k.know(secret.Name, nil)
+		case !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+			failures = errors.Join(failures, err)
+		}
+	}
+	return failures
 }
 
 func (k *Keeper) know(name string, secret *corev1.Secret) {

@@ -36,7 +36,7 @@ func (f *Folder) Run(ctx context.Context, changed func()) error {
 			changed()
 		}
 		if len(f.pending) > 0 {
-			again.Reset(restingTime)
+			again.Reset(f.rest(time.Now()))
 		}
 	}
 }

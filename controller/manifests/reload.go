@@ -148,6 +148,21 @@ func (f *Folder) rests(s source, now time.Time) bool {
 	return false
 }
 
+// rest is how long to wait until all the files that were put off may be read: less than the whole resting time, of which some
+// has passed before anybody looked. What was written together is read together.
+func (f *Folder) rest(now time.Time) time.Duration {
+	most := time.Duration(0)
+	for _, seen := range f.pending {
+		if left := restingTime - now.Sub(seen.info.ModTime()); left > 0 && left <= restingTime {
+			most = max(most, left)
+		}
+	}
+	if most == 0 {
+		return restingTime // they wait for something else
+	}
+	return most
+}
+
 func (f *Folder) putOff(s source, now time.Time) {
 	since := now
 	if seen, ok := f.pending[s.shown]; ok {

@@ -3,6 +3,7 @@
 package cluster_test
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"sallyport/e2e"
@@ -130,5 +133,65 @@ func TestTheLeaderIsKilledBetweenOrderAndAnswer(t *testing.T) {
 	}
 	if text := other.Log(); !strings.Contains(text, "go on with an order") {
 		t.Errorf("it does not say that it goes on with an order:\n%s", text)
+	}
+}
+
+// TestOrdersForOneNamespace watches no other, and not the one in which certificates are kept either, but for those.
+func TestOrdersForOneNamespace(t *testing.T) {
+	c, a := startOrdering(t, "a.test", "other.test")
+	c.Kubectl(t, "create", "namespace", "other")
+	keepExpired(t, c)
+	leader, other := replicas(t, c, a, "--watch-namespace=default")
+	c.Apply(t, strings.Replace(ordered("other", "other.test"), "metadata: {", "metadata: {namespace: other, ", 1)+ordered("a", "a.test"))
+	expectShown(t, a, "a.test", leader, other)
+	for _, s := range []*cluster.Sallyport{leader, other} {
+		s.Expect(t, "https://a.test/", cluster.Served("web")) // once its Pods are ready
+		if _, err := a.Shown(s.HTTPS, "other.test"); err == nil {
+			t.Errorf("%s shows a certificate for a host of a namespace that is not watched", s.Name)
+		}
+	}
+	if n := leader.Metric(t, "sallyport_acme_orders_total"); n != 1 {
+		t.Errorf("%v orders were made, want 1: that for the namespace that is watched", n)
+	}
+
+	secrets := c.Client().CoreV1().Secrets(cluster.Namespace)
+	e2e.Eventually(t, "the certificate of a host that has been gone for long is deleted", func() error {
+		if _, err := secrets.Get(t.Context(), "acme.gone.test", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %v", err)
+		}
+		return nil
+	})
+	for _, name := range []string{"acme.theirs.test", "acme.copied.test", "gone-tls", "acme.a.test", "acme-account"} {
+		if _, err := secrets.Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			t.Errorf("Secret %s: %v", name, err)
+		}
+	}
+}
+
+// keepExpired has certificates in the controller's namespace that ended fifteen days ago: one as the controller writes them,
+// and some that are not quite so, which are somebody's.
+func keepExpired(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	root := e2e.NewAuthority(t, "root")
+	for _, s := range []struct {
+		name, host string
+		ours       bool
+		directory  string
+	}{
+		{"acme.gone.test", "gone.test", true, "https://acme.test/directory"},
+		{"acme.theirs.test", "theirs.test", false, "https://acme.test/directory"},
+		{"acme.copied.test", "gone.test", true, "https://acme.test/directory"},
+		{"gone-tls", "gone.test", true, ""},
+	} {
+		certificate, key := e2e.PairPEM(t, root.Issue(t, s.host, func(c *x509.Certificate) {
+			c.NotBefore, c.NotAfter = time.Now().Add(-100*24*time.Hour), time.Now().Add(-15*24*time.Hour)
+		}))
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.name}, Type: corev1.SecretTypeTLS, Data: map[string][]byte{"tls.crt": certificate, "tls.key": key, "acme-directory": []byte(s.directory)}}
+		if s.ours {
+			secret.Labels = map[string]string{"app.kubernetes.io/managed-by": "sallyport", "app.kubernetes.io/component": "acme"}
+		}
+		if _, err := c.Client().CoreV1().Secrets(cluster.Namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

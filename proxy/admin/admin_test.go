@@ -2,9 +2,12 @@ package admin
 
 import (
 	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
@@ -191,7 +194,10 @@ func TestBuildsAreTold(t *testing.T) {
 	m.Built(Build{
 		Generation: 7, Routes: 3, Took: time.Second,
 		Problems: map[ProblemKind]int{{"error", "PortNotFound"}: 2},
-		Expiry:   map[CertificateKind]time.Time{{"a.test", "default", "tls"}: time.Unix(1_800_000_000, 0)},
+		Certificates: map[CertificateKind]*x509.Certificate{{"a.test", "default", "tls"}: {
+			NotAfter: time.Unix(1_800_000_000, 0), SerialNumber: big.NewInt(100), PublicKeyAlgorithm: x509.ECDSA,
+			Issuer: pkix.Name{SerialNumber: "abcd", CommonName: "root\xff", Organization: []string{"us", "them"}},
+		}},
 	})
 	m.CountEndpoints(func(yield func(namespace, service, port string, endpoints int)) { yield("shop", "app", "http", 4) })
 	_, text := get("/metrics")
@@ -199,7 +205,8 @@ func TestBuildsAreTold(t *testing.T) {
 		"config_last_reload_successful{" + process + "} 1", "ingress_controller_success{" + process + "} 1", "ingress_controller_errors{" + process + "} 0",
 		"sallyport_table_generation 7", "sallyport_table_routes 3", "sallyport_table_build_seconds 1",
 		`sallyport_problems{reason="PortNotFound",severity="error"} 2`, `sallyport_endpoints{namespace="shop",port="http",service="app"} 4`,
-		`nginx_ingress_controller_ssl_expire_time_seconds{class="sallyport",host="a.test",namespace="default",secret_name="tls"} 1.8e+09`,
+		`nginx_ingress_controller_ssl_expire_time_seconds{class="sallyport",host="a.test",identifier="abcd-100",namespace="default",secret_name="tls"} 1.8e+09`,
+		`nginx_ingress_controller_ssl_certificate_info{class="sallyport",host="a.test",identifier="abcd-100",issuer_common_name="root�",issuer_organization="us",namespace="default",public_key_algorithm="ECDSA",secret_name="tls",serial_number="100"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("/metrics lacks %s", want)

@@ -1,6 +1,9 @@
 package admin
 
 import (
+	"crypto/x509"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +16,7 @@ type Build struct {
 	Took                     time.Duration
 	Routes, Hosts, Ingresses int
 	Problems                 map[ProblemKind]int
-	Expiry                   map[CertificateKind]time.Time // when certificates end
+	Certificates             map[CertificateKind]*x509.Certificate
 }
 
 // A ProblemKind tells problems apart.
@@ -35,7 +38,7 @@ type builds struct {
 	count atomic.Uint64
 	last  atomic.Pointer[built]
 
-	succeeded, failed, reloaded, reloadedAt, expiry         *prometheus.Desc
+	succeeded, failed, reloaded, reloadedAt, expiry, info   *prometheus.Desc
 	generation, routes, hosts, ingresses, seconds, problems *prometheus.Desc
 }
 
@@ -59,7 +62,9 @@ func (c *builds) describe(constant prometheus.Labels) {
 	c.reloaded = nginx("config_last_reload_successful", "1 when the last build of the table was put in place, 0 before the first.")
 	c.reloadedAt = nginx("config_last_reload_successful_timestamp_seconds", "When the last table was built.")
 	c.expiry = prometheus.NewDesc(nginxPrefix+"ssl_expire_time_seconds", "When a certificate ends, in seconds since 1970.",
-		[]string{"namespace", "class", "host", "secret_name"}, nil)
+		certificateLabels, nil)
+	c.info = prometheus.NewDesc(nginxPrefix+"ssl_certificate_info", "What a certificate says of itself; always 1.",
+		append(slices.Clip(certificateLabels), "issuer_organization", "issuer_common_name", "serial_number", "public_key_algorithm"), nil)
 	c.generation = ours("table_generation", "Counts the tables that were put in place.")
 	c.routes = ours("table_routes", "Routes of the table.")
 	c.hosts = ours("table_hosts", "Hosts of the table.")
@@ -71,7 +76,7 @@ func (c *builds) describe(constant prometheus.Labels) {
 // Describe is for [prometheus.Collector].
 func (c *builds) Describe(descs chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.succeeded, c.failed, c.reloaded, c.reloadedAt, c.expiry, c.generation, c.routes, c.hosts, c.ingresses, c.seconds, c.problems,
+		c.succeeded, c.failed, c.reloaded, c.reloadedAt, c.expiry, c.info, c.generation, c.routes, c.hosts, c.ingresses, c.seconds, c.problems,
 	} {
 		descs <- d
 	}
@@ -100,7 +105,24 @@ func (c *builds) Collect(metrics chan<- prometheus.Metric) {
 	for kind, n := range b.Problems {
 		gauge(c.problems, float64(n), kind.Severity, kind.Reason)
 	}
-	for kind, end := range b.Expiry {
-		gauge(c.expiry, float64(end.Unix()), kind.Namespace, c.class, kind.Host, kind.Secret)
+	for kind, certificate := range b.Certificates {
+		labels := []string{kind.Namespace, c.class, kind.Host, kind.Secret, identifier(certificate)}
+		gauge(c.expiry, float64(certificate.NotAfter.Unix()), labels...)
+		organization, name := "", valid(certificate.Issuer.CommonName)
+		if all := certificate.Issuer.Organization; len(all) > 0 {
+			organization = valid(all[0])
+		}
+		gauge(c.info, 1, append(labels, organization, name, certificate.SerialNumber.String(), certificate.PublicKeyAlgorithm.String())...)
 	}
 }
+
+// certificateLabels are what tells certificates apart; class is that of the process.
+var certificateLabels = []string{"namespace", "class", "host", "secret_name", "identifier"}
+
+// identifier is what ingress-nginx calls a certificate: the serial number of its issuer's name, which few have, and its own.
+func identifier(c *x509.Certificate) string {
+	return valid(c.Issuer.SerialNumber) + "-" + c.SerialNumber.String()
+}
+
+// valid is text that may be a label: certificates hold what somebody wrote into them.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

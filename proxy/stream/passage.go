@@ -29,12 +29,17 @@ var tlsInternalError = []byte{21, 3, 3, 0, 2, 2, 80}
 func (p *Passage) Take(passed proxy.Passed) {
 	s := p.server
 	c := &connection{server: s, served: p.served, client: passed.Conn, from: passed.From, to: passed.To, early: passed.Early, host: passed.Host}
+	ended := passed.Ended
+	if ended == nil {
+		ended = func() {}
+	}
 	if why := s.admit(); why != "" {
 		c.turnAway()
+		ended()
 		s.refuse(&p.served.Service, passed.From, why, nil)
 		return
 	}
-	go c.pass()
+	go c.pass(ended)
 }
 
 // admit makes room for one more connection of a Passage, or says why there is none.
@@ -56,9 +61,10 @@ func (s *Server) admit() (why string) {
 }
 
 // pass is the goroutine of a connection that admit has made room for.
-func (c *connection) pass() {
+func (c *connection) pass(ended func()) {
 	s := c.server
 	defer func() {
+		ended()
 		s.files.give(filesOfConnection)
 		s.counts.open.Add(-1)
 		s.counts.openPassed.Add(-1)
