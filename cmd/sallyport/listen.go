@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -28,7 +29,7 @@ func listen(c config.Config) (*listeners, error) {
 		{&l.https, "https-port", c.BindAddress, c.HTTPSPort},
 		{&l.admin, "admin-port", c.AdminAddress, c.AdminPort},
 	} {
-		listener, err := net.Listen("tcp", joinPort(one.address, one.port))
+		listener, err := listenConfig.Listen(context.Background(), "tcp", joinPort(one.address, one.port))
 		if err != nil {
 			l.close()
 			return nil, explainListen(err, one.flag, one.port)

@@ -73,6 +73,20 @@ func (b *bench) measureHandshakes(ctx context.Context, kind string, s setting) e
 		}
 		b.handshakeResults = append(b.handshakeResults, res)
 	}
+	if b.profile == "" {
+		return nil
+	}
+	end()
+	for _, resumed := range []bool{false, true} {
+		name := strings.NewReplacer(" ", "-", ",", "").Replace(lower(handshakeResult{kind: kind, resumed: resumed}.title()))
+		err := b.takeProfiles(ctx, s, "/", name, func(ctx context.Context, r *running, long time.Duration) error {
+			_, err := shakeHands(ctx, r, long, resumed)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -129,7 +129,10 @@ func (b *bench) measure(ctx context.Context, c benchCase, logging bool) error {
 		return nil
 	}
 	end()
-	return b.takeProfiles(ctx, c, s)
+	return b.takeProfiles(ctx, s, c.path, c.name+"-log-"+onOff(logging), func(ctx context.Context, r *running, long time.Duration) error {
+		_, err := c.load(ctx, r, long)
+		return err
+	})
 }
 
 func (b *bench) round(ctx context.Context, c benchCase, r *running) (f figures, err error) {
@@ -167,10 +170,10 @@ func (b *bench) round(ctx context.Context, c benchCase, r *running) (f figures, 
 	return f, err
 }
 
-// takeProfiles runs ours once more, with its profiles on the admin port, and keeps its CPU profile under load.
-func (b *bench) takeProfiles(ctx context.Context, c benchCase, s setting) error {
+// takeProfiles runs ours once more, with its profiles on the admin port, and keeps its CPU profile under a load.
+func (b *bench) takeProfiles(ctx context.Context, s setting, path, name string, load func(context.Context, *running, time.Duration) error) error {
 	s.profiled = true
-	all, end, err := b.begin(s, c.path)
+	all, end, err := b.begin(s, path)
 	if err != nil {
 		return err
 	}
@@ -180,13 +183,13 @@ func (b *bench) takeProfiles(ctx context.Context, c benchCase, s setting) error 
 			continue
 		}
 		long := max(b.load, 3*time.Second)
-		name := fmt.Sprintf("%s-%s-log-%s.pprof", c.name, lower(r.contender), onOff(s.logging))
+		file := filepath.Join(b.profile, fmt.Sprintf("%s-%s.pprof", name, lower(r.contender)))
 		taken := make(chan error, 1)
 		go func() {
 			url := fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", r.admin, int(long.Seconds()))
-			taken <- fetch(ctx, url, filepath.Join(b.profile, name))
+			taken <- fetch(ctx, url, file)
 		}()
-		_, err := c.load(ctx, r, long+time.Second)
+		err := load(ctx, r, long+time.Second)
 		if err := errors.Join(err, <-taken); err != nil {
 			return err
 		}

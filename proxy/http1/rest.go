@@ -2,7 +2,6 @@ package http1
 
 import (
 	"errors"
-	"net/http"
 	"net/url"
 	"os"
 	"time"
@@ -78,7 +77,6 @@ func (c *conn) rest(err error) bool {
 
 // wake serves a connection that was at rest.
 func (c *conn) wake() {
-	c.header = make(http.Header, 16)
 	c.unnudge()
 	c.serve()
 }

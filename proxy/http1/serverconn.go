@@ -69,7 +69,6 @@ func (c *conn) init() {
 	c.fd = -1
 	ctx, cancel := context.WithCancel(connContext{context.Background(), c})
 	c.cancel = cancel
-	c.header = make(http.Header, 16)
 	c.req = (&http.Request{}).WithContext(ctx)
 	c.reader.Reset(c)
 }
@@ -345,12 +344,12 @@ func (c *conn) refuse(err error) {
 
 // refuseWith answers a request that the handler is not to see, and ends the connection.
 func (c *conn) refuseWith(status int, err error) {
+	c.emptyHeader()
 	c.request = Request{Minor: 1, Close: true, head: head{spans: c.request.spans, Fields: c.request.Fields[:0]}}
 	c.req.Method, c.req.URL, c.req.RequestURI, c.req.Host = "", new(url.URL), "", ""
 	c.req.Proto, c.req.ProtoMajor, c.req.ProtoMinor = "HTTP/1.1", 1, 1
 	c.req.RemoteAddr, c.req.TLS, c.req.Header, c.req.Close = c.remote, c.tls, c.header, true
 	c.req.Body, c.req.ContentLength, c.req.TransferEncoding, c.req.Trailer = http.NoBody, 0, nil, nil
-	clear(c.header)
 	c.enter(phaseHandler)
 	c.res.begin(c)
 	if refuse := c.server.Refuse; refuse != nil {

@@ -87,7 +87,7 @@ func (c *conn) parseTarget(in *Request) (*url.URL, error) {
 
 // fillHeader makes a map of the fields, as net/http has it: Host is not in it.
 func (c *conn) fillHeader(in *Request) {
-	clear(c.header)
+	c.emptyHeader()
 	if cap(c.values) < len(in.Fields) {
 		c.values = make([]string, 0, max(16, len(in.Fields)))
 	}
@@ -106,6 +106,15 @@ func (c *conn) fillHeader(in *Request) {
 		c.header[f.Name] = c.values[n-1 : n : n]
 	}
 	delete(c.header, "Transfer-Encoding")
+}
+
+// emptyHeader makes room for fields. A connection has none before its first request, and none at rest: many bring none.
+func (c *conn) emptyHeader() {
+	if c.header == nil {
+		c.header = make(http.Header, 16)
+		return
+	}
+	clear(c.header)
 }
 
 // announced takes the Trailer field out of a header and returns the trailer that it announces, still without values.
