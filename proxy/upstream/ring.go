@@ -94,6 +94,24 @@ func (r *ring) at(hash uint64) int {
 // of is the endpoint of a point, as index into circle.
 func (r *ring) of(point int) int { return int(r.points[point] & indexMask) }
 
+// next is the endpoint, as index into circle, that is met after k others from a point on. There must be more than k.
+func (r *ring) next(point, k int) int {
+	var room [16]int
+	met := room[:0]
+	for {
+		i := r.of(point)
+		if !slices.Contains(met, i) {
+			if len(met) == k {
+				return i
+			}
+			met = append(met, i)
+		}
+		if point++; point == len(r.points) {
+			point = 0
+		}
+	}
+}
+
 // named is the endpoint that a hash belongs to, whether it fits or not; nil where there is none.
 func (r *ring) named(hash uint64) *Endpoint {
 	if r == nil || len(r.points) == 0 {

@@ -8,10 +8,10 @@ import (
 // subsets picks any of the few endpoints that a key belongs to, so that a key with more requests than one endpoint can
 // take still meets caches that are warm.
 //
-// The endpoints of a key are the one that the ring names and those that follow it in the circle. With the circle a b c d e
-// and sets of three, keys of b go to b, c or d. ingress-nginx cuts the endpoints into sets by their order instead, so that
-// one that comes or goes puts most of the others into other sets; here each endpoint stands in as many sets as a set has
-// endpoints, and only those sets change.
+// The endpoints of a key are the one that the ring names and those that come next on it. With the points 10 b, 35 a, 60 b,
+// 90 c and sets of two, a key at 5 goes to b or a, one at 50 to b or c. ingress-nginx cuts the endpoints into sets by their
+// order instead, so that one that comes or goes puts most of the others into other sets; here it is one of n that a set has
+// or has not, and no request moves that it does not win or lose.
 type subsets struct {
 	size int
 	ring atomic.Pointer[ring]
@@ -25,15 +25,14 @@ func (p *subsets) Pick(pick Pick) *Endpoint {
 	if r == nil || len(r.points) == 0 {
 		return nil
 	}
-	n := len(r.circle)
-	first := r.of(r.at(routeKey(pick)))
-	size := min(p.size, n)
+	point := r.at(routeKey(pick))
+	size := min(p.size, len(r.circle))
 	for range draws {
-		if e := r.circle[(first+rand.IntN(size))%n]; pick.Fits(e) {
+		if e := r.circle[r.next(point, rand.IntN(size))]; pick.Fits(e) {
 			return e
 		}
 	}
-	return pick.from(r.circle, first)
+	return pick.from(r.circle, r.of(point))
 }
 
 // Changed makes the ring of other endpoints.
