@@ -225,6 +225,9 @@ func (x *trip) blame(e *Endpoint, f *fault, o outcome) {
 	case o.started:
 	case !o.sent:
 		x.t.pool.failed(e, unconnectedInARow, false)
+		if f.reason == proxy.ConnectTimeout {
+			x.t.pool.unreached(e)
+		}
 	case f.reason == proxy.UpstreamReset, f.reason == proxy.HeaderTimeout, f.reason == proxy.SendTimeout:
 		x.t.pool.failed(e, failuresInARow, true)
 	}

@@ -24,6 +24,9 @@ import (
 // requests that wait for an answer, may be sent twice and have another try left, go to another endpoint at once, as far as
 // the budget for retries reaches. So does, in any case, the one request that was to see what is the matter. The others stay
 // where they are. What is streamed up is not owed an answer and not counted; a gRPC call is counted but never moved.
+//
+// Where each request has a connection of its own there may be too few that wait: all others fail to connect. So we knock as
+// well when a connection to an endpoint has taken too long and a request waits there.
 
 const (
 	silentRequests = 3                      // that are owed an answer
@@ -38,6 +41,7 @@ type silence struct {
 	owed  atomic.Uint64
 	since atomic.Int64 // Unix nanoseconds; when there were silentRequests of them
 	armed atomic.Bool  // the timer runs
+	knock atomic.Bool  // somebody knocks because of a connection that took too long
 	long  slowest      // of the answers
 
 	mu      sync.Mutex
@@ -125,6 +129,27 @@ func (p *Pool) listen(e *Endpoint) {
 		p.moveWaiting(e, home)
 	}
 	s.again(silentFor)
+}
+
+// unreached is told of a connection to an endpoint that took too long. If nobody is at home there, requests that wait for an
+// answer go elsewhere.
+func (p *Pool) unreached(e *Endpoint) {
+	s := &e.silence
+	s.mu.Lock()
+	waiting := len(s.waiting)
+	s.mu.Unlock()
+	now := time.Now()
+	if waiting == 0 || s.long.of(now) != 0 || !p.anotherAnswers(e, now) || !s.knock.CompareAndSwap(false, true) {
+		return
+	}
+	go func() {
+		defer s.knock.Store(false)
+		answers := s.owed.Load() >> 32
+		if !p.knock(e) && s.owed.Load()>>32 == answers {
+			e.drop()
+			p.moveWaiting(e, false)
+		}
+	}()
 }
 
 func (s *silence) again(in time.Duration) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -253,6 +254,41 @@ func TestRequestsStayAtASilentEndpointWhereSomebodyIsHome(t *testing.T) {
 			t.Errorf("a request was moved away: %+v", x.Attempts)
 		}
 	}
+}
+
+// TestTheOneRequestAtADeadEndpointIsMoved has all others fail to connect, so that the endpoint never owes enough to be silent.
+func TestTheOneRequestAtADeadEndpointIsMoved(t *testing.T) {
+	dead := newMortal(t)
+	p := poolOf(t, dead.addr, endpoint(t, answers(ok2)))
+	f := front(t, 1, New(p, Options{ReadTimeout: -1}))
+	for range 4 {
+		f.get(t, "/")
+		f.exchange(t)
+	}
+	dead.die(t)
+	var first sync.WaitGroup
+	first.Go(func() {
+		for range 2 { // one of them over the connection that was kept
+			if res := f.get(t, "/first"); res.StatusCode != 200 {
+				t.Errorf("status %d, want 200", res.StatusCode)
+			}
+		}
+	})
+	s := &p.members()[slices.IndexFunc(p.members(), func(e *Endpoint) bool { return e.addr == dead.addr })].silence
+	until(t, "a request waits", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.waiting) == 1
+	})
+	unconnected := func() bool {
+		e := f.exchange(t)
+		return e.Attempts[0].Reason == proxy.ConnectTimeout
+	}
+	until(t, "another one cannot connect", func() bool {
+		f.get(t, "/")
+		return unconnected()
+	})
+	first.Wait()
 }
 
 // TestPOSTIsNotMovedAwayFromADeadEndpoint: it may have been acted on.
