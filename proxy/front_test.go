@@ -123,14 +123,15 @@ func TestRefusesWhatHasNoSingleReading(t *testing.T) {
 	}
 }
 
-// TestHTTP10WithoutHostIsForAnyHost asks as a client of HTTP/1.0 may: no rule that names a host takes it.
+// TestHTTP10WithoutHostIsForAnyHost asks as a client of HTTP/1.0 may: no rule that names a host takes it, unless the target
+// names that.
 func TestHTTP10WithoutHostIsForAnyHost(t *testing.T) {
 	s := new(Server)
 	plain, _ := front(t, s, ok)
 	named := router.Route{Match: router.Match{Host: "a.test", Path: "/"}, Source: "default/named", Handler: ok}
 	any := router.Route{Match: router.Match{Path: "/any"}, Source: "default/any", Handler: ok}
 	s.SetTable(router.New([]router.Route{named, any}, nil))
-	for target, want := range map[string]int{"/any": 200, "/": 404} {
+	for target, want := range map[string]int{"/any": 200, "/": 404, "http://a.test/": 200, "http://b.test/": 404, "http://b.test/any": 200} {
 		if answer, _ := raw(t, plain, "GET "+target+" HTTP/1.0\r\n\r\n"); answer.StatusCode != want {
 			t.Errorf("%s without Host: %s, want %d", target, answer.Status, want)
 		}

@@ -31,6 +31,9 @@ func (c *conn) prepare() (status int, err error) {
 		r.Proto = "HTTP/1.0"
 	}
 	r.Host, r.RemoteAddr, r.TLS, r.Header = in.Host, c.remote, c.tls, c.header
+	if r.Host == "" {
+		r.Host = u.Host // of an absolute target (RFC 9112 section 3.2.2): HTTP/1.0 need not say it twice
+	}
 	r.ContentLength, r.TransferEncoding, r.Close = in.Length, nil, in.Close
 	r.Form, r.PostForm, r.MultipartForm, r.Trailer = nil, nil, nil, nil
 	r.Pattern = ""
