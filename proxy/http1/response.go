@@ -96,9 +96,6 @@ func (r *Reader) Release() {
 // Head reads the next head into res, interim ones as well. It returns io.EOF when the connection ended before its first
 // byte, io.ErrUnexpectedEOF when it ended within, a [SyntaxError], [ErrHeadTooBig], or the connection's own error.
 func (r *Reader) Head(res *Response) error {
-	if r.interim > MaxInterim {
-		return errInterim
-	}
 	start, err := r.statusLine(res)
 	if err != nil {
 		return err
@@ -111,7 +108,9 @@ func (r *Reader) Head(res *Response) error {
 	res.assemble(string(r.buf[r.r : r.r+end]))
 	r.r += end
 	if res.Interim() {
-		r.interim++
+		if r.interim++; r.interim > MaxInterim {
+			return errInterim
+		}
 	}
 	return r.frame(res)
 }

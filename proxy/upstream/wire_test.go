@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sallyport/proxy"
+	"sallyport/proxy/http1"
 )
 
 // TestContinueIsSaidOnceAndBeforeWhatFollows has an endpoint send 100 and 103 in one breath: both go to the client whole, in
@@ -195,5 +196,14 @@ func TestTunnelWithoutLimitStays(t *testing.T) {
 	}
 	if got, err := bufio.NewReader(in).ReadString('o'); res.StatusCode != 101 || got != "hello" {
 		t.Errorf("%s, then %q, %v; want 101, then hello", res.Status, got, err)
+	}
+}
+
+func TestEightInterimAnswersAreRelayed(t *testing.T) {
+	f := front(t, 1, New(poolOf(t, endpoint(t, answers(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 9)+ok2))), Options{}))
+	_, in := f.raw(t, "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n")
+	all, err := io.ReadAll(in)
+	if n := strings.Count(string(all), "HTTP/1.1 102 "); n != http1.MaxInterim || !strings.Contains(string(all), "HTTP/1.1 502 ") {
+		t.Errorf("%d interim answers, %v; want %d and then 502:\n%s", n, err, http1.MaxInterim, all)
 	}
 }
