@@ -22,8 +22,13 @@ func sent(p *Pool, b Balance, client netip.Addr, tries ...netip.AddrPort) netip.
 	for _, addr := range tries {
 		e.Try(addr)
 	}
-	return p.pick(p.policy(b), Pick{Exchange: e}).addr
+	policy := p.policy(b)
+	routed.Store(p, policy)
+	return p.pick(policy, Pick{Exchange: e}).addr
 }
+
+// routed has the policies of pools stay as a route would have them.
+var routed sync.Map
 
 func TestAClientStaysByItsAddress(t *testing.T) {
 	const clients = 1000
