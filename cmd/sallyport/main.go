@@ -30,6 +30,5 @@ type world struct {
 }
 
 func main() {
-	easeCollection()
 	os.Exit(execute(world{os.Stdout, os.Stderr, os.LookupEnv, os.Environ}, os.Args[1:]))
 }
