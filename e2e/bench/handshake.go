@@ -23,7 +23,7 @@ type handshakeResult struct {
 
 const (
 	handshakers = 8 // clients at once
-	idleConns   = 1000
+	idleConns   = 10000
 )
 
 // measureTLS measures what TLS costs without requests.

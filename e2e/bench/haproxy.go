@@ -23,7 +23,7 @@ func haproxy() contender {
 global
 	%s
 	nbthread %d
-	maxconn 4096
+	maxconn 16384
 	ssl-default-bind-options ssl-min-ver TLSv1.2
 	ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256
 
