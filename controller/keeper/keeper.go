@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -47,6 +46,9 @@ type Options struct {
 	// Namespace is the controller's own.
 	Namespace string
 }
+
+// ours are the Secrets that are kept here.
+var ours = labels.SelectorFromSet(controller.OrderedLabels)
 
 // answerWithin is how long the API server has for one answer.
 const answerWithin = 10 * time.Second
@@ -98,12 +100,11 @@ func (k *Keeper) Save(ctx context.Context, name string, data map[string][]byte) 
 	if known == nil {
 		secret, err = k.secrets.Create(ctx, secret, metav1.CreateOptions{})
 	} else {
-		labels := maps.Clone(known.Labels)
-		if labels == nil {
-			labels = make(map[string]string)
+		if !ours.Matches(labels.Set(known.Labels)) {
+			return fmt.Errorf("the Secret %s/%s is not one that Sallyport keeps, since it has not the labels %v: give it another name, or delete it", k.namespace, name, ours)
 		}
-		maps.Copy(labels, secret.Labels) // somebody's own stay
-		secret.Labels, secret.Annotations, secret.ResourceVersion, secret.Type = labels, known.Annotations, known.ResourceVersion, known.Type
+		// Somebody's own labels stay.
+		secret.Labels, secret.Annotations, secret.ResourceVersion, secret.Type = known.Labels, known.Annotations, known.ResourceVersion, known.Type
 		secret, err = k.secrets.Update(ctx, secret, metav1.UpdateOptions{})
 	}
 	switch {
@@ -120,8 +121,7 @@ func (k *Keeper) Save(ctx context.Context, name string, data map[string][]byte) 
 
 // Clean is for [acme.Store]. What is deleted is the version that was asked about, or nothing is.
 func (k *Keeper) Clean(ctx context.Context, useless func(name string, data map[string][]byte) bool) error {
-	ours := labels.SelectorFromSet(controller.OrderedLabels).String()
-	secrets, err := k.secrets.List(ctx, metav1.ListOptions{LabelSelector: ours})
+	secrets, err := k.secrets.List(ctx, metav1.ListOptions{LabelSelector: ours.String()})
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,11 @@
 package cluster_test
 
 import (
+	"bytes"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -133,6 +135,25 @@ func TestTheLeaderIsKilledBetweenOrderAndAnswer(t *testing.T) {
 	}
 	if text := other.Log(); !strings.Contains(text, "go on with an order") {
 		t.Errorf("it does not say that it goes on with an order:\n%s", text)
+	}
+}
+
+// TestASecretOfAnothersStays though it has the name of one that is kept: its owner and the author of the Ingress are told.
+func TestASecretOfAnothersStays(t *testing.T) {
+	c, a := startOrdering(t, "a.test")
+	secrets := c.Client().CoreV1().Secrets(cluster.Namespace)
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "acme-account"}, Data: map[string][]byte{"password": []byte("hunter2")}}
+	if _, err := secrets.Create(t.Context(), theirs, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	leader, other := replicas(t, c, a)
+	c.Apply(t, ordered("a", "a.test"))
+	expectEvent(t, c, "a", "CertificateNotIssued", "the Secret "+cluster.Namespace+"/acme-account is not one that Sallyport keeps")
+	if now, err := secrets.Get(t.Context(), "acme-account", metav1.GetOptions{}); err != nil || !maps.EqualFunc(now.Data, theirs.Data, bytes.Equal) || len(now.Labels) > 0 {
+		t.Errorf("the Secret is %v, %v; want it as it was", now, err)
+	}
+	if n := leader.Metric(t, "sallyport_acme_orders_total") + other.Metric(t, "sallyport_acme_orders_total"); n != 0 {
+		t.Errorf("%v orders were made, without an account", n)
 	}
 }
 
