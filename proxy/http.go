@@ -58,10 +58,11 @@ func ended(err error) error {
 
 func (s *Server) newHTTP1(d *door) *http1.Server {
 	server := &http1.Server{
-		Handler:   d,
-		ConnState: s.count,
-		Limit:     http1.Limit{Bytes: maxHead, Fields: maxFields},
-		Refuse:    d.refuse,
+		Handler:     d,
+		ConnState:   s.count,
+		ConnContext: withSeat,
+		Limit:       http1.Limit{Bytes: maxHead, Fields: maxFields},
+		Refuse:      d.refuse,
 	}
 	server.SetPatience(s.patience())
 	return server

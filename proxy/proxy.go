@@ -101,17 +101,6 @@ func (s *Server) SetAround(m func(http.Handler) http.Handler) {
 // Table is the table in place; nil before the first.
 func (s *Server) Table() *router.Table { return s.table.Load() }
 
-// A visit is everything one request needs, in one allocation.
-type visit struct {
-	exchange Exchange
-	response response
-	body     body
-	belief   *belief              // as it was when the request began
-	host     string               // that the client asked for, as far as known; empty: none
-	fields   [maxSetFields]string // values of the fields that identify sets
-	nfields  int
-}
-
 // ServeHTTP answers a request that came over a listener of this process's own. Requests that come over Serve and
 // ServeTLS know their listener; here it is taken from the request's context.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -175,27 +164,6 @@ func (d *door) refuse(w http.ResponseWriter, r *http.Request, status int, err er
 		reason = TargetTooLong
 	}
 	Fail(&v.response, r, status, reason)
-}
-
-// open begins the exchange of a request.
-func (d *door) open(w http.ResponseWriter, r *http.Request) (*visit, *http.Request) {
-	s := d.server
-	v := new(visit)
-	e := &v.exchange
-	e.Start = time.Now()
-	e.Method = r.Method
-	e.Scheme, e.Port = d.reached(r)
-	e.multiplexed = r.ProtoMajor > 1
-	e.secure = r.TLS != nil
-	r = With(r, e)
-	e.server = s
-	v.response = response{ResponseWriter: w, exchange: e, server: s, body: &v.body}
-	v.watchBody(s, w, r)
-	s.life.requests.Add(1)
-	if s.draining.Load() {
-		w.Header().Set("Connection", "close") // HTTP/2 makes a GOAWAY of it
-	}
-	return v, r
 }
 
 // answer admits the request, finds its route and lets that answer.
@@ -293,6 +261,9 @@ func (s *Server) finish(v *visit, r *http.Request) {
 	v.response.leave() // last: who waits for the end of everything waits for its line in the log too
 	if fault != nil {
 		panic(fault)
+	}
+	if e.Reason != Panic {
+		v.over()
 	}
 }
 

@@ -67,11 +67,8 @@ func (c *conn) rest(err error) bool {
 	}
 	c.reader.Release()
 	c.reader.trailer, c.request = head{}, Request{}
-	c.header, c.values, c.url = nil, nil, url.URL{}
+	c.req, c.header, c.values, c.url = nil, nil, nil, url.URL{}
 	c.res.header, c.res.names, c.res.trailer = nil, nil, nil
-	r := c.req
-	r.Method, r.URL, r.RequestURI, r.Host, r.Header, r.Body = "", nil, "", "", nil, nil
-	r.TransferEncoding, r.Trailer, r.Form, r.PostForm, r.MultipartForm = nil, nil, nil, nil, nil
 	return c.server.layDown(c)
 }
 

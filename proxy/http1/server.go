@@ -31,6 +31,8 @@ type Server struct {
 	// ConnState is told when a connection begins (StateNew) and when it ends (StateClosed) or is handed over
 	// (StateHijacked). Nil: nobody is.
 	ConnState func(net.Conn, http.ConnState)
+	// ConnContext makes the context that a connection's requests have of the one that they would have. Nil: they have that.
+	ConnContext func(ctx context.Context, c net.Conn) context.Context
 	// Refuse answers what is no request, or was not sent in time: err says what is wrong, status how it is to be answered.
 	// The request has neither method nor target. The connection ends after it. Nil: with a line of text.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, err error)

@@ -40,7 +40,8 @@ type conn struct {
 	request Request
 	served  int // requests
 
-	req    *http.Request // the same for all requests, with ctx
+	blank  *http.Request // what each request is before it is filled in: it has the context
+	req    *http.Request // the same for all requests; nil before the first, and at rest
 	header http.Header
 	values []string // one a field, in header
 	url    urlRoom
@@ -69,7 +70,10 @@ func (c *conn) init() {
 	c.fd = -1
 	ctx, cancel := context.WithCancel(connContext{context.Background(), c})
 	c.cancel = cancel
-	c.req = (&http.Request{}).WithContext(ctx)
+	if with := c.server.ConnContext; with != nil {
+		ctx = with(ctx, c.net)
+	}
+	c.blank = (&http.Request{}).WithContext(ctx)
 	c.reader.Reset(c)
 }
 
@@ -346,14 +350,15 @@ func (c *conn) refuse(err error) {
 func (c *conn) refuseWith(status int, err error) {
 	c.emptyHeader()
 	c.request = Request{Minor: 1, Close: true, head: head{spans: c.request.spans, Fields: c.request.Fields[:0]}}
-	c.req.Method, c.req.URL, c.req.RequestURI, c.req.Host = "", new(url.URL), "", ""
-	c.req.Proto, c.req.ProtoMajor, c.req.ProtoMinor = "HTTP/1.1", 1, 1
-	c.req.RemoteAddr, c.req.TLS, c.req.Header, c.req.Close = c.remote, c.tls, c.header, true
-	c.req.Body, c.req.ContentLength, c.req.TransferEncoding, c.req.Trailer = http.NoBody, 0, nil, nil
+	r := c.emptyRequest()
+	r.URL = new(url.URL)
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
+	r.RemoteAddr, r.TLS, r.Header, r.Close = c.remote, c.tls, c.header, true
+	r.Body = http.NoBody
 	c.enter(phaseHandler)
 	c.res.begin(c)
 	if refuse := c.server.Refuse; refuse != nil {
-		refuse(&c.res, c.req, status, err)
+		refuse(&c.res, r, status, err)
 	} else {
 		c.res.header["Content-Type"] = []string{"text/plain; charset=utf-8"}
 		c.res.WriteHeader(status)

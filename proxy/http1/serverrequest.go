@@ -19,12 +19,13 @@ var (
 
 // prepare makes the http.Request of what was read. An error says with which status it is refused.
 func (c *conn) prepare() (status int, err error) {
-	in, r := &c.request, c.req
+	in := &c.request
 	u, err := c.parseTarget(in)
 	if err != nil {
 		return http.StatusBadRequest, err
 	}
 	c.fillHeader(in)
+	r := c.emptyRequest()
 	r.Method, r.URL, r.RequestURI = in.Method, u, in.Target
 	r.ProtoMajor, r.ProtoMinor, r.Proto = 1, in.Minor, "HTTP/1.1"
 	if in.Minor == 0 {
@@ -34,9 +35,7 @@ func (c *conn) prepare() (status int, err error) {
 	if r.Host == "" {
 		r.Host = u.Host // of an absolute target (RFC 9112 section 3.2.2): HTTP/1.0 need not say it twice
 	}
-	r.ContentLength, r.TransferEncoding, r.Close = in.Length, nil, in.Close
-	r.Form, r.PostForm, r.MultipartForm, r.Trailer = nil, nil, nil, nil
-	r.Pattern = ""
+	r.ContentLength, r.Close = in.Length, in.Close
 	c.last.Store(in.Close)
 	c.waited.Store(0)
 	c.received.Store(0)
@@ -109,6 +108,15 @@ func (c *conn) fillHeader(in *Request) {
 		c.header[f.Name] = c.values[n-1 : n : n]
 	}
 	delete(c.header, "Transfer-Encoding")
+}
+
+// emptyRequest is the request to fill in, whatever a handler has made of the one before.
+func (c *conn) emptyRequest() *http.Request {
+	if c.req == nil {
+		c.req = new(http.Request)
+	}
+	*c.req = *c.blank
+	return c.req
 }
 
 // emptyHeader makes room for fields. A connection has none before its first request, and none at rest: many bring none.
