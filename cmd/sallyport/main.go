@@ -20,6 +20,7 @@ package main
 import (
 	"io"
 	"os"
+	"runtime"
 )
 
 // world is what a command may touch of its surroundings; tests give it another one.
@@ -30,5 +31,9 @@ type world struct {
 }
 
 func main() {
-	os.Exit(execute(world{os.Stdout, os.Stderr, os.LookupEnv, os.Environ}, os.Args[1:]))
+	w := world{os.Stdout, os.Stderr, os.LookupEnv, os.Environ}
+	ballast := takeBallast(w)
+	code := execute(w, os.Args[1:])
+	runtime.KeepAlive(ballast)
+	os.Exit(code)
 }
