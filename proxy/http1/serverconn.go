@@ -88,7 +88,9 @@ func (c *conn) identify() {
 	plain = beneath(plain)
 	if tcp, ok := plain.(*net.TCPConn); ok {
 		if raw, err := tcp.SyscallConn(); err == nil {
+			c.server.mu.Lock() // who closes the server looks at all connections
 			raw.Control(func(fd uintptr) { c.fd = int(fd) })
+			c.server.mu.Unlock()
 			c.raw, c.direct = raw, readsSockets && plain == c.net
 		}
 	}
