@@ -138,7 +138,7 @@ func TestTheLeaderIsKilledBetweenOrderAndAnswer(t *testing.T) {
 	}
 }
 
-// TestASecretOfAnothersStays though it has the name of one that is kept: its owner and the author of the Ingress are told.
+// TestASecretOfAnothersStays though it has the name of one that is kept: the author of the Ingress is told, nothing is ordered.
 func TestASecretOfAnothersStays(t *testing.T) {
 	c, a := startOrdering(t, "a.test")
 	secrets := c.Client().CoreV1().Secrets(cluster.Namespace)
