@@ -44,8 +44,8 @@ test-browser: ## Open a host with a certificate of the local CA in Chromium, whi
 	$(GO) test -count=1 -tags browser -timeout 15m -run '^TestABrowser' -v ./e2e
 
 .PHONY: test-tls
-test-tls: ## Have sslscan and testssl.sh (Debian packages, installed if missing) look at TLS; a quarter of an hour; TESTSSL=PROGRAM names testssl.sh 3.2 where Debian has an older one
-	command -v sslscan testssl >/dev/null || { apt-get update && apt-get install -y sslscan testssl.sh; }
+test-tls: ## Have sslscan and testssl.sh (Debian packages, installed if missing) look at TLS, which takes minutes; TESTSSL=PROGRAM names testssl.sh 3.2 where Debian has an older one
+	@command -v sslscan >/dev/null && command -v testssl >/dev/null && openssl engine gost >/dev/null 2>&1 || { apt-get update && apt-get install -y sslscan testssl.sh libengine-gost-openssl; }
 	$(GO) test -count=1 -tags tlsscan -timeout 45m -run '^TestSSLScan|^TestTestSSL' ./e2e
 
 .PHONY: test-grpc
