@@ -24,6 +24,7 @@ global
 	%s
 	nbthread %d
 	maxconn 16384
+	no strict-limits
 	ssl-default-bind-options ssl-min-ver TLSv1.2
 	ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256
 
