@@ -109,32 +109,31 @@ func OfMessage(name string) bool {
 // identify fills in who the client is, and replaces what the request says about that.
 func (s *Server) identify(v *visit, r *http.Request) {
 	e, b := &v.exchange, s.believed()
-	if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		e.Peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
-	}
+	e.Peer = v.peer(r.RemoteAddr)
 	e.Client = e.Peer.Addr()
 	e.ServerField = b.ServerField
 	v.belief = b
 	header := r.Header
-	id := header.Get(xRequestID)
-	if e.ID = id; !saneID(id) {
-		e.ID = newID()
-		if id = e.ID; b.NoID {
-			id = ""
-		}
-	}
-	said := sayings{
-		forwardedFor: strings.Join(header[b.ForwardedFor], ", "), host: header.Get(xForwardedHost),
-		proto: header.Get(xForwardedProto), port: header.Get(xForwardedPort),
-	}
+	said := sayings{}
 	e.Received += int64(len(r.Method) + len(r.RequestURI) + len(r.Host) + len(" HTTP/1.1\r\nHost: \r\n\r\n") + 1)
 	for name, values := range header {
 		e.fields += len(values)
 		for _, value := range values {
 			e.Received += int64(len(name) + len(value) + len(": \r\n"))
 		}
+		if name == b.ForwardedFor {
+			said.forwardedFor = strings.Join(values, ", ")
+		}
 		if !b.passes(name) {
+			said.hear(name, values)
 			delete(header, name)
+		}
+	}
+	id := said.id
+	if e.ID = id; !saneID(id) {
+		e.ID = newID()
+		if id = e.ID; b.NoID {
+			id = ""
 		}
 	}
 	dropNominated(header)
@@ -185,8 +184,25 @@ func (v *visit) set(header http.Header, name, value string) {
 	v.nfields++
 }
 
-// sayings is what a request says of its way here.
-type sayings struct{ forwardedFor, host, proto, port string }
+// sayings is what a request says of itself and of its way here.
+type sayings struct{ id, forwardedFor, host, proto, port string }
+
+// hear takes note of a field that does not pass.
+func (s *sayings) hear(name string, values []string) {
+	if len(values) == 0 {
+		return
+	}
+	switch name {
+	case xRequestID:
+		s.id = values[0]
+	case xForwardedHost:
+		s.host = values[0]
+	case xForwardedProto:
+		s.proto = values[0]
+	case xForwardedPort:
+		s.port = values[0]
+	}
+}
 
 // believe takes what a trusted peer says of the scheme and the port, and returns the host that the client asked for.
 func believe(e *Exchange, said sayings, host string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -27,6 +28,8 @@ var visits = sync.Pool{New: func() any { return new(visit) }}
 type seat struct {
 	context.Context
 	exchange *Exchange // nil: none is going on
+	remote   string    // the address of the client, as the request before had it
+	peer     netip.AddrPort
 }
 
 func withSeat(ctx context.Context, _ net.Conn) context.Context { return &seat{Context: ctx} }
@@ -48,6 +51,22 @@ func newVisit(r *http.Request) (*visit, *http.Request) {
 	}
 	v := new(visit)
 	return v, With(r, &v.exchange)
+}
+
+// peer is the address of a client, as net/http writes it; none where it writes something else.
+func (v *visit) peer(remote string) netip.AddrPort {
+	if v.seat != nil && v.seat.remote == remote {
+		return v.seat.peer
+	}
+	peer, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	peer = netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port())
+	if v.seat != nil {
+		v.seat.remote, v.seat.peer = remote, peer
+	}
+	return peer
 }
 
 // over is called last, when the request was answered as it should be. A connection that was handed over may be anybody's.

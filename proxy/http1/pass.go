@@ -140,7 +140,10 @@ func (c *conn) readPass(fd uintptr) (wait bool, err error) {
 }
 
 // whole reports whether the end of a head is in the buffer.
-func (r *Reader) whole() bool { return bytes.Contains(r.buf[r.r:r.w], headEnd) }
+func (r *Reader) whole() bool {
+	have := r.buf[r.r:r.w]
+	return bytes.HasSuffix(have, headEnd) || bytes.Contains(have, headEnd)
+}
 
 var headEnd = []byte("\r\n\r\n")
 

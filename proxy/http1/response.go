@@ -214,18 +214,16 @@ func parseField(l []byte) (span, error) {
 	if l[0] == ' ' || l[0] == '\t' {
 		return span{}, errFold
 	}
-	colon := bytes.IndexByte(l, ':')
-	if colon < 0 {
+	colon := canonicalize(l)
+	switch {
+	case colon == len(l) || l[colon] != ':' && bytes.IndexByte(l, ':') < 0:
 		return span{}, errNoColon
-	}
-	name := l[:colon]
-	if colon == 0 || !all(name, tokenByte) {
+	case colon == 0 || l[colon] != ':':
 		return span{}, errName
 	}
-	if !all(l[colon+1:], valueByte) {
+	if !allValue(l[colon+1:]) {
 		return span{}, errValue
 	}
-	canonicalize(name)
 	value, end := colon+1, len(l)
 	for value < end && (l[value] == ' ' || l[value] == '\t') {
 		value++

@@ -99,15 +99,21 @@ func (c *conn) fillHeader(in *Request) {
 		if f.Name == "Host" {
 			continue
 		}
-		if before, ok := c.header[f.Name]; ok {
-			c.header[f.Name] = append(before[:len(before):len(before)], f.Value)
-			continue
-		}
 		c.values = append(c.values, f.Value)
 		n := len(c.values)
 		c.header[f.Name] = c.values[n-1 : n : n]
 	}
-	delete(c.header, "Transfer-Encoding")
+	if len(c.header) < len(c.values) { // a name came twice: seldom, and to look for it each time costs more
+		clear(c.header)
+		for i := range in.Fields {
+			if f := &in.Fields[i]; f.Name != "Host" {
+				c.header[f.Name] = append(c.header[f.Name], f.Value)
+			}
+		}
+	}
+	if in.Chunked {
+		delete(c.header, "Transfer-Encoding")
+	}
 }
 
 // emptyRequest is the request to fill in, whatever a handler has made of the one before.

@@ -39,7 +39,25 @@ func all[T string | []byte](s T, class uint8) bool {
 func ValidToken(s string) bool { return s != "" && all(s, tokenByte) }
 
 // ValidValue reports whether s may be the value of a field: no control character but HTAB.
-func ValidValue(s string) bool { return all(s, valueByte) }
+func ValidValue(s string) bool { return allValue(s) }
+
+// allValue is all for valueByte, eight bytes at a time: most of every head are values.
+func allValue[T string | []byte](s T) bool {
+	const (
+		ones = 0x0101010101010101
+		tops = 0x80 * ones
+	)
+	for len(s) >= 8 {
+		w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+		del := w ^ 0x7f*ones
+		// The top bit of a byte is set where the subtraction borrows: for a byte below ' ', and for DEL.
+		if ((w-' '*ones)&^w|(del-ones)&^del)&tops != 0 && !all(s[:8], valueByte) {
+			return false
+		}
+		s = s[8:]
+	}
+	return all(s, valueByte)
+}
 
 // HasToken reports whether a comma-separated list, as the value of Connection is one, holds token. Case does not count.
 func HasToken(list, token string) bool {
@@ -98,16 +116,30 @@ func lower(b byte) byte {
 	return b
 }
 
-// canonicalize writes a field name in the form that http.Header keys have: "content-TYPE" becomes "Content-Type".
-func canonicalize(name []byte) {
-	upper := true
-	for i, b := range name {
-		switch {
-		case upper && b >= 'a' && b <= 'z':
-			name[i] = b - ('a' - 'A')
-		case !upper && b >= 'A' && b <= 'Z':
-			name[i] = b + ('a' - 'A')
+// canonicalize writes the token at the beginning of l in the form that http.Header keys have, "content-TYPE" becomes
+// "Content-Type", and returns its length.
+func canonicalize(l []byte) int {
+	letters := &upperCase
+	for i, b := range l {
+		if classes[b]&tokenByte == 0 {
+			return i
 		}
-		upper = b == '-'
+		l[i] = letters[b]
+		letters = &lowerCase
+		if b == '-' {
+			letters = &upperCase
+		}
 	}
+	return len(l)
 }
+
+// Octets with ASCII letters in one case.
+var upperCase, lowerCase = func() (upper, low [256]byte) {
+	for c := range 256 {
+		upper[c], low[c] = byte(c), lower(byte(c))
+	}
+	for c := 'a'; c <= 'z'; c++ {
+		upper[c] = byte(c - 'a' + 'A')
+	}
+	return upper, low
+}()
