@@ -68,7 +68,7 @@ func (c *conn) rest(err error) bool {
 	c.reader.Release()
 	c.reader.trailer, c.request = head{}, Request{}
 	c.req, c.header, c.values, c.url = nil, nil, nil, url.URL{}
-	c.res.header, c.res.names, c.res.trailer = nil, nil, nil
+	c.res.header, c.res.fields, c.res.trailer = nil, nil, nil
 	return c.server.layDown(c)
 }
 

@@ -19,7 +19,7 @@ import (
 type response struct {
 	c      *conn
 	header http.Header
-	names  []string // of header, to sort
+	fields []field // of header, to sort
 	out    *[outSize]byte
 	n      int // bytes of out that are collected
 	held   int // bytes of a body whose framing is not decided, at out[holdAt:]
@@ -35,6 +35,12 @@ type response struct {
 	flushed bool // some of the answer is on its way
 	over    bool
 	trailer []string // announced
+}
+
+// A field is a field of a header, with all its values.
+type field struct {
+	name   string
+	values []string
 }
 
 // framing is how a client finds the end of the answer's body.
@@ -67,7 +73,7 @@ func (w *response) begin(c *conn) {
 		header = make(http.Header) // a map of up to eight, as most answers are content with, is a faster one
 	}
 	clear(header)
-	w.c, w.header, w.names, w.trailer = c, header, w.names[:0], w.trailer[:0]
+	w.c, w.header, w.trailer = c, header, w.trailer[:0]
 	w.n, w.held, w.status, w.length, w.sent, w.mode = 0, 0, 0, -1, 0, frameNone
 	w.asked, w.failed, w.flushed, w.over = false, false, false, false
 	w.close = c.request.Close || c.server.draining.Load() || c.lastRequest()
@@ -119,7 +125,7 @@ func (w *response) interim(status int) {
 	}
 	b := appendStatus(make([]byte, 0, 512), status)
 	if status != http.StatusContinue {
-		b = w.appendFields(b)
+		b, _ = w.appendFields(b)
 	}
 	if err := w.c.write(AppendEnd(b), nil); err != nil {
 		w.failed = true
@@ -152,41 +158,56 @@ func appendStatus(b []byte, status int) []byte {
 	return append(b, "\r\n"...)
 }
 
+// A meaning is what a header says about the message and the connection, as writeHead needs it.
+type meaning struct {
+	length, connection, trailer []string
+	dated                       bool
+}
+
 // appendFields appends the header in the order of its names. What frames the message or concerns the connection is
 // written by writeHead.
-func (w *response) appendFields(b []byte) []byte {
-	w.names = w.names[:0]
-	for name := range w.header {
-		w.names = append(w.names, name)
-	}
-	slices.Sort(w.names)
-	for _, name := range w.names {
+func (w *response) appendFields(b []byte) ([]byte, meaning) {
+	var m meaning
+	w.fields = w.fields[:0]
+	for name, values := range w.header {
 		switch name {
-		case "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Proxy-Connection":
+		case "Content-Length":
+			m.length = values
 			continue
-		}
-		if strings.HasPrefix(name, http.TrailerPrefix) {
+		case "Connection":
+			m.connection = values
 			continue
+		case "Transfer-Encoding", "Keep-Alive", "Proxy-Connection":
+			continue
+		case "Trailer":
+			m.trailer = values
+		case "Date":
+			m.dated = true
 		}
-		for _, value := range w.header[name] {
-			b = AppendField(b, name, value)
+		if !strings.HasPrefix(name, http.TrailerPrefix) {
+			w.fields = append(w.fields, field{name, values})
 		}
 	}
-	return b
+	slices.SortFunc(w.fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
+	for i := range w.fields {
+		for _, value := range w.fields[i].values {
+			b = AppendField(b, w.fields[i].name, value)
+		}
+	}
+	return b, m
 }
 
 // writeHead collects the head but for what frames the body, where that is to be seen.
 func (w *response) writeHead() {
 	c := w.c
-	b := appendStatus(w.out[:0], w.status)
-	b = w.appendFields(b)
-	if _, ok := w.header["Date"]; !ok {
+	b, m := w.appendFields(appendStatus(w.out[:0], w.status))
+	if !m.dated {
 		b = append(append(append(b, "Date: "...), *c.server.date.Load()...), "\r\n"...)
 	}
-	for _, value := range w.header["Connection"] {
+	for _, value := range m.connection {
 		w.close = w.close || HasToken(value, "close")
 	}
-	for _, line := range w.header["Trailer"] {
+	for _, line := range m.trailer {
 		for line != "" {
 			var name string
 			name, line = NextToken(line)
@@ -196,8 +217,8 @@ func (w *response) writeHead() {
 		}
 	}
 	w.close = w.close || c.unread() || c.server.draining.Load()
-	if lengths := w.header["Content-Length"]; len(lengths) == 1 {
-		w.length = parseLength(lengths[0])
+	if len(m.length) == 1 {
+		w.length = parseLength(m.length[0])
 	}
 	switch {
 	case w.status == http.StatusSwitchingProtocols:

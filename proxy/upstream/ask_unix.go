@@ -36,7 +36,7 @@ func (c *conn) ask(out []byte) error {
 	if a.try == nil {
 		a.try = c.tryAsking
 	}
-	c.armPatience()
+	c.armPatience(c.begun)
 	a.out, a.at, a.read, a.err = out, stepLook, 0, nil
 	err := c.raw.Read(a.try)
 	rest := a.out

@@ -157,7 +157,7 @@ func (c *call) header() http.Header {
 		own = append(own, values...)
 		header[name] = own[n:len(own):len(own)]
 	}
-	if acceptsTrailers(r.Header) {
+	if acceptsTrailers(r.Header["Te"]) {
 		header["Te"] = []string{"trailers"}
 	}
 	if _, ok := header["User-Agent"]; !ok {

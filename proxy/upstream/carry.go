@@ -54,13 +54,14 @@ var errStale = errors.New("the endpoint has closed the connection, or sent what 
 
 // exchange sends the request over c and relays the answer, unless something else is to take its place. It disposes of c.
 func (x *trip) exchange(c *conn, endpoint *Endpoint, a *proxy.Attempt, begun time.Time) outcome {
-	c.begin(x.r.Context(), x.r.Method, &x.t.options)
+	c.begin(x.r.Context(), x.r.Method, &x.t.options, begun)
 	c.movable, c.probe, c.budget = x.movable(), x.probe, x.t.options.RetryBudget
 	keep := false
 	defer func() {
 		stayed := c.unwatch()
 		if x.endUpload(c) && keep && stayed && !x.t.options.closes() {
-			endpoint.put(c)
+			a.Total = time.Since(begun)
+			endpoint.put(c, begun.Add(a.Total))
 			return
 		}
 		c.close()

@@ -27,6 +27,7 @@ type conn struct {
 	reused bool      // an exchange went over it before
 	wrote  uint64    // bytes written to tcp, ever
 	before uint64    // of them, before the exchange
+	begun  time.Time // the exchange
 	since  time.Time // idle since; guarded by the endpoint's mutex
 
 	look    func(fd uintptr) bool // what quiet runs
@@ -77,9 +78,9 @@ func dial(ctx context.Context, addr netip.AddrPort, timeout time.Duration) (*con
 	return c, nil
 }
 
-// begin prepares for an exchange with the gaps of its route.
-func (c *conn) begin(ctx context.Context, method string, o *Options) {
-	c.ctx, c.stop, c.pending, c.waited = ctx, nil, nil, false
+// begin prepares for an exchange with the gaps of its route. Now is when it begins, or a moment before.
+func (c *conn) begin(ctx context.Context, method string, o *Options, now time.Time) {
+	c.ctx, c.stop, c.pending, c.waited, c.begun = ctx, nil, nil, false, now
 	c.readGap, c.sendGap = o.ReadTimeout, o.SendTimeout
 	c.before = c.wrote
 	c.sending.Store(false)
@@ -88,10 +89,10 @@ func (c *conn) begin(ctx context.Context, method string, o *Options) {
 }
 
 // rest prepares for lying idle: the buffer goes back. A deadline may stay, and run out: see wake.
-func (c *conn) rest() {
+func (c *conn) rest(now time.Time) {
 	c.reader.Release()
 	c.answer.Fields = c.answer.Fields[:0]
-	c.since = time.Now()
+	c.since = now
 }
 
 // wake takes away a deadline that was left, which would make a good connection look bad.
@@ -232,12 +233,11 @@ func (c *conn) readRest(p []byte) (int, error) {
 
 // readSoon reads what comes within the patience.
 func (c *conn) readSoon(p []byte) (int, error) {
-	c.armPatience()
+	c.armPatience(time.Now())
 	return c.read(p)
 }
 
-func (c *conn) armPatience() {
-	now := time.Now()
+func (c *conn) armPatience(now time.Time) {
 	if left := c.readEnd.Sub(now); left < patience || left > 2*patience {
 		c.setReadEnd(now.Add(2*patience), true)
 	}

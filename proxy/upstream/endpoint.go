@@ -70,9 +70,9 @@ func (e *Endpoint) take(l line) *conn {
 	return c
 }
 
-// put gives back a connection on which nothing is under way.
-func (e *Endpoint) put(c *conn) {
-	c.rest()
+// put gives back a connection on which nothing is under way any more, now.
+func (e *Endpoint) put(c *conn, now time.Time) {
+	c.rest(now)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.retired || len(e.idle) >= maxIdle && !e.makeRoomLocked(c.line) {

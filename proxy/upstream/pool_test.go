@@ -152,7 +152,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 		all = append(all, c)
 	}
 	for _, c := range all {
-		e.put(c)
+		e.put(c, time.Now())
 	}
 	if len(e.idle) != maxIdle {
 		t.Errorf("%d idle connections, want %d", len(e.idle), maxIdle)
@@ -184,9 +184,9 @@ func TestIdleConnectionsAreClosedInTime(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		e := &Endpoint{addr: addr}
-		e.put(old)
+		e.put(old, time.Now())
 		<-time.After(idleLife / 2)
-		e.put(young)
+		e.put(young, time.Now())
 		<-time.After(idleLife/2 + time.Second)
 		synctest.Wait()
 		if idle := kept(e); len(idle) != 1 || idle[0] != young {

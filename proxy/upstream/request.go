@@ -20,8 +20,16 @@ func (x *trip) appendHead(b []byte) ([]byte, error) {
 	if old {
 		b[start+len(r.Method)+len(x.target)+len("  HTTP/1.")] = '0'
 	}
+	sized, trailers := false, false
 	for name, values := range r.Header {
-		if ofConnection(name) || name == "Host" || name == "Content-Length" || name == "Expect" {
+		switch {
+		case name == "Content-Length":
+			sized = true
+			continue
+		case name == "Te":
+			trailers = acceptsTrailers(values)
+			continue
+		case ofConnection(name), name == "Host", name == "Expect":
 			continue
 		}
 		for _, value := range values {
@@ -31,7 +39,7 @@ func (x *trip) appendHead(b []byte) ([]byte, error) {
 	if x.expect {
 		b = http1.AppendField(b, "Expect", "100-continue")
 	}
-	if !old && acceptsTrailers(r.Header) {
+	if !old && trailers {
 		b = http1.AppendField(b, "Te", "trailers")
 	}
 	if x.upgrade {
@@ -39,12 +47,12 @@ func (x *trip) appendHead(b []byte) ([]byte, error) {
 	} else if x.t.options.Connection != "" {
 		b = http1.AppendField(b, "Connection", x.t.options.Connection)
 	}
-	return http1.AppendEnd(x.appendFraming(b)), nil
+	return http1.AppendEnd(x.appendFraming(b, sized)), nil
 }
 
 // appendFraming says how the body ends. A request without one says so only where an endpoint might wait for it (RFC 9110
-// section 8.6), or where the client did.
-func (x *trip) appendFraming(b []byte) []byte {
+// section 8.6), or where the client did: that is sized.
+func (x *trip) appendFraming(b []byte, sized bool) []byte {
 	r := x.r
 	switch {
 	case x.streamed && x.length < 0:
@@ -58,8 +66,7 @@ func (x *trip) appendFraming(b []byte) []byte {
 		return b
 	case x.streamed || x.small.bytes != nil:
 		return http1.AppendLength(b, x.length)
-	case r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch ||
-		len(r.Header["Content-Length"]) > 0:
+	case r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch || sized:
 		return http1.AppendLength(b, 0)
 	}
 	return b
@@ -77,10 +84,10 @@ func ofConnection(name string) bool {
 	return false
 }
 
-// acceptsTrailers reports whether the client's TE holds "trailers", the one word of it that is passed on: gRPC servers
-// insist on it.
-func acceptsTrailers(h http.Header) bool {
-	for _, v := range h["Te"] {
+// acceptsTrailers reports whether the client's TE, with these values, holds "trailers", the one word of it that is passed
+// on: gRPC servers insist on it.
+func acceptsTrailers(te []string) bool {
+	for _, v := range te {
 		if http1.HasToken(v, "trailers") {
 			return true
 		}

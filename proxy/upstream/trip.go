@@ -141,7 +141,9 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 		} else {
 			o = x.carry(endpoint, a, begun, fresh)
 		}
-		a.Total = time.Since(begun)
+		if a.Total == 0 { // see exchange, which has asked the clock already
+			a.Total = time.Since(begun)
+		}
 		if f = o.fault; f != nil {
 			a.Reason, a.TLS = f.reason, tlsComplaint(f.err)
 		}
