@@ -6,8 +6,10 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -93,7 +95,7 @@ func TestBlockedReaderStallsNoRequest(t *testing.T) {
 	reader, writer := io.Pipe()
 	l := NewAccessLog(writer, TextLog)
 	r, e := logged()
-	const n = 3 * queuedLines
+	n := uint64(2 * queuedBytes / len(appendText(nil, r, e)))
 	for range n {
 		l.Log(r, e) // returns, or the test ends here
 	}
@@ -123,11 +125,14 @@ func TestLongLinesAreBoundedTogether(t *testing.T) {
 	r, e := logged()
 	r.Header.Set("User-Agent", strings.Repeat("\xff", 10000))
 	r.Header.Set("Referer", strings.Repeat("\xff", 10000))
-	line := int64(len(appendText(nil, r, e)))
+	line := len(appendText(nil, r, e))
 	for range 2 * queuedBytes / line {
 		l.Log(r, e)
 	}
-	if waiting := l.waiting.Load(); waiting > queuedBytes || l.Dropped() == 0 {
+	l.mu.Lock()
+	waiting := l.waiting
+	l.mu.Unlock()
+	if waiting > queuedBytes || l.Dropped() == 0 {
 		t.Errorf("%d bytes wait and %d lines were dropped; want at most %d bytes", waiting, l.Dropped(), queuedBytes)
 	}
 	writer.Close()
@@ -147,4 +152,43 @@ func TestLineAfterTheEndIsCountedAsDropped(t *testing.T) {
 	if lines := bytes.Count(out.Bytes(), []byte("\n")); lines != 1 || l.Dropped() != 1 {
 		t.Errorf("%d lines were written and %d dropped, want 1 and 1", lines, l.Dropped())
 	}
+}
+
+// A pieces has what was written to it, write by write.
+type pieces struct{ all []string }
+
+func (p *pieces) Write(b []byte) (int, error) {
+	p.all = append(p.all, string(b))
+	return len(b), nil
+}
+
+// TestLinesAreWrittenTogether logs in a time of its own: a line after a pause is written at once, those that follow when some
+// time has passed, or when they are enough.
+func TestLinesAreWrittenTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out pieces
+		l := NewAccessLog(&out, TextLog)
+		defer l.Close()
+		r, e := logged()
+		line := string(appendText(nil, r, e))
+		step := func(what string, lines int, want ...string) {
+			t.Helper()
+			for range lines {
+				l.Log(r, e)
+			}
+			synctest.Wait()
+			if !slices.Equal(out.all, want) {
+				t.Errorf("%s: %d writes, want %d", what, len(out.all), len(want))
+			}
+			out.all = nil
+		}
+		step("the first line", 1, line)
+		step("three soon after", 3)
+		<-time.After(gatherTime)
+		step("when they have gathered", 0, line+line+line)
+		enough := writeTogether/len(line) + 1
+		step("many at once", enough, strings.Repeat(line, enough))
+		<-time.After(2 * gatherTime)
+		step("a line after a pause", 1, line)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -23,7 +24,7 @@ func appendText(b []byte, r *http.Request, e *Exchange) []byte {
 	b = append(b, " - "...)
 	b = appendTextField(b, user(r))
 	b = append(b, " ["...)
-	b = e.Start.AppendFormat(b, "02/Jan/2006:15:04:05 -0700")
+	b = append(b, stamp(e.Start)...)
 	b = append(b, `] "`...)
 	b = appendEscaped(b, r.Method)
 	b = append(b, ' ')
@@ -66,6 +67,26 @@ func appendText(b []byte, r *http.Request, e *Exchange) []byte {
 	return append(b, '\n')
 }
 
+// lastStamp is the second that was written last, as all lines within it have it.
+var lastStamp atomic.Pointer[stamped]
+
+type stamped struct {
+	second   int64
+	location *time.Location
+	text     string
+}
+
+// stamp is a time as nginx's $time_local has it.
+func stamp(t time.Time) string {
+	second, location := t.Unix(), t.Location()
+	if last := lastStamp.Load(); last != nil && last.second == second && last.location == location {
+		return last.text
+	}
+	text := t.Format("02/Jan/2006:15:04:05 -0700")
+	lastStamp.Store(&stamped{second, location, text})
+	return text
+}
+
 func user(r *http.Request) string {
 	if r.Header.Get("Authorization") == "" {
 		return ""
@@ -81,8 +102,12 @@ func appendAddr(b []byte, a netip.Addr) []byte {
 	return a.AppendTo(b)
 }
 
+// appendSeconds appends seconds with three places behind the point.
 func appendSeconds(b []byte, d time.Duration) []byte {
-	return strconv.AppendFloat(b, d.Seconds(), 'f', 3, 64)
+	ms := int64(d.Round(time.Millisecond) / time.Millisecond)
+	b = strconv.AppendInt(b, ms/1000, 10)
+	ms %= 1000
+	return append(b, '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10))
 }
 
 func appendUpstreamName(b []byte, info *RouteInfo) []byte {
@@ -121,14 +146,14 @@ const hexDigits = "0123456789ABCDEF"
 
 func appendEscaped(b []byte, s string) []byte {
 	s = s[:min(len(s), maxLogged)]
+	plain := 0 // what stands from here on is appended in one piece
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			b = append(b, '\\', 'x', hexDigits[c>>4], hexDigits[c&15])
-		} else {
-			b = append(b, c)
+			b = append(append(b, s[plain:i]...), '\\', 'x', hexDigits[c>>4], hexDigits[c&15])
+			plain = i + 1
 		}
 	}
-	return b
+	return append(b, s[plain:]...)
 }
 
 // appendJSON appends one object with the fields of the text line, and of the route, the attempts and the reason.
