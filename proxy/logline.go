@@ -36,9 +36,9 @@ func appendText(b []byte, r *http.Request, e *Exchange) []byte {
 	b = append(b, ' ')
 	b = strconv.AppendInt(b, e.Sent, 10)
 	b = append(b, ` "`...)
-	b = appendTextField(b, r.Referer())
+	b = appendTextField(b, first(r.Header, "Referer"))
 	b = append(b, `" "`...)
-	b = appendTextField(b, r.UserAgent())
+	b = appendTextField(b, first(r.Header, "User-Agent"))
 	b = append(b, `" `...)
 	b = strconv.AppendInt(b, e.Received, 10)
 	b = append(b, ' ')
@@ -87,8 +87,16 @@ func stamp(t time.Time) string {
 	return text
 }
 
+// first is the first value of a field, by its canonical name, which spares finding that out.
+func first(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
 func user(r *http.Request) string {
-	if r.Header.Get("Authorization") == "" {
+	if len(r.Header["Authorization"]) == 0 {
 		return ""
 	}
 	name, _, _ := r.BasicAuth()
@@ -173,8 +181,8 @@ func appendJSON(b []byte, r *http.Request, e *Exchange) []byte {
 	b = appendJSONNumber(b, "request_length", e.Received)
 	b = append(b, `,"request_time":`...)
 	b = appendSeconds(b, e.Took)
-	b = appendJSONField(b, "referer", r.Referer())
-	b = appendJSONField(b, "user_agent", r.UserAgent())
+	b = appendJSONField(b, "referer", first(r.Header, "Referer"))
+	b = appendJSONField(b, "user_agent", first(r.Header, "User-Agent"))
 	b = appendJSONField(b, "request_id", e.ID)
 	if info := e.Info; info != nil {
 		b = appendJSONField(b, "namespace", info.Namespace)
