@@ -40,7 +40,7 @@ func startBackends(folder string) (*backends, error) {
 	}
 	var listen strings.Builder
 	for _, address := range addresses {
-		fmt.Fprintf(&listen, "listen %s; ", address)
+		fmt.Fprintf(&listen, "listen %s backlog=4096; ", address)
 	}
 	p, err := startNginx(folder, "backends", 1, `
 		access_log off;

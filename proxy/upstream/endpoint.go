@@ -12,7 +12,12 @@ import (
 
 // Bounds of what an endpoint keeps.
 const (
-	maxIdle = 64 // connections
+	// maxIdle is how many connections an endpoint keeps unused. There are never more than were in use at once within
+	// idleLife, and were those closed, the next burst would open them again.
+	maxIdle = 1024
+	// maxMixed is how many, as soon as they are for different names: clients may have any number of those to ask for below a
+	// wildcard.
+	maxMixed = 64
 
 	// idleLife is how long a connection is kept unused. It is below what servers commonly allow (Go 60 s or more, nginx
 	// 75 s, Tomcat 60 s), so that it is we who close: a server that closes first does so under a request now and then.
@@ -75,7 +80,11 @@ func (e *Endpoint) put(c *conn, now time.Time) {
 	c.rest(now)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.retired || len(e.idle) >= maxIdle && !e.makeRoomLocked(c.line) {
+	full := len(e.idle) >= maxIdle
+	if full || len(e.idle) >= maxMixed && c.line.secure() {
+		full = !e.makeRoomLocked(c.line) && full
+	}
+	if e.retired || full {
 		c.close()
 		return
 	}
@@ -85,8 +94,7 @@ func (e *Endpoint) put(c *conn, now time.Time) {
 	}
 }
 
-// makeRoomLocked closes the connection of another line that was unused for longest, if there is one: below a wildcard a client
-// may fill the room with connections for names that nobody else asks for.
+// makeRoomLocked closes the connection of another line that was unused for longest, if there is one.
 func (e *Endpoint) makeRoomLocked(l line) bool {
 	other := slices.IndexFunc(e.idle, func(c *conn) bool { return c.line != l })
 	if other < 0 {

@@ -177,7 +177,7 @@ func (e *Endpoint) open(x *trip, a *proxy.Attempt, fresh bool) (*mux, *fault) {
 // addLocked keeps a connection. Of too many one that nobody uses makes room: clients may have any number of names to ask for
 // below a wildcard, each of which is a line of its own.
 func (m *muxes) addLocked(c *mux) {
-	if len(m.list) >= maxIdle {
+	if len(m.list) >= maxMixed {
 		if unused := slices.IndexFunc(m.list, func(other *mux) bool { return other.users == 0 }); unused >= 0 {
 			m.list[unused].Close()
 			m.list = slices.Delete(m.list, unused, unused+1)

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"crypto/tls"
 	"net/netip"
 	"slices"
 	"strings"
@@ -140,27 +141,36 @@ func TestConnectionsOutliveAChangeOfOtherEndpoints(t *testing.T) {
 	}
 }
 
+// TestIdleConnectionsAreBounded gives back more connections than an endpoint keeps: for one name, in the clear and over TLS,
+// and for two names in turn.
 func TestIdleConnectionsAreBounded(t *testing.T) {
 	addr := endpoint(t, func(s *session) { s.hang() })
-	e := &Endpoint{addr: addr}
-	var all []*conn
-	for range maxIdle + 3 {
-		c, err := dial(t.Context(), addr, time.Second)
-		if err != nil {
-			t.Fatal(err)
+	one, other := line{config: new(tls.Config), name: "a.test"}, line{config: new(tls.Config), name: "b.test"}
+	for _, c := range []struct {
+		lines []line
+		want  int
+	}{{[]line{{}}, maxIdle}, {[]line{one}, maxIdle}, {[]line{one, other}, maxMixed}} {
+		e := &Endpoint{addr: addr}
+		var all []*conn
+		for i := range maxIdle + 3 {
+			conn, err := dial(t.Context(), addr, time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn.line = c.lines[i%len(c.lines)]
+			all = append(all, conn)
 		}
-		all = append(all, c)
-	}
-	for _, c := range all {
-		e.put(c, time.Now())
-	}
-	if len(e.idle) != maxIdle {
-		t.Errorf("%d idle connections, want %d", len(e.idle), maxIdle)
-	}
-	e.retire()
-	for i, c := range all {
-		if _, err := c.tcp.Write([]byte("x")); err == nil {
-			t.Fatalf("connection %d is open", i)
+		for _, conn := range all {
+			e.put(conn, time.Now())
+		}
+		if len(e.idle) != c.want {
+			t.Errorf("%d names: %d idle connections, want %d", len(c.lines), len(e.idle), c.want)
+		}
+		e.retire()
+		for i, conn := range all {
+			if _, err := conn.tcp.Write([]byte("x")); err == nil {
+				t.Fatalf("connection %d is open", i)
+			}
 		}
 	}
 }

@@ -304,7 +304,7 @@ func TestNamesWithoutEndAreNotConnectionsWithoutEnd(t *testing.T) {
 			proxy.From(r).UpstreamHost = r.URL.Path[1:]
 			transport.ServeHTTP(w, r)
 		}))
-		for i := range maxIdle + 8 {
+		for i := range maxMixed + 8 {
 			if got := f.get(t, fmt.Sprintf("/n%d.test", i)); got.StatusCode != 200 {
 				t.Fatalf("%v, request %d: status %d", protocol, i, got.StatusCode)
 			}
@@ -317,8 +317,8 @@ func TestNamesWithoutEndAreNotConnectionsWithoutEnd(t *testing.T) {
 		e.muxes.mu.Lock()
 		n += len(e.muxes.list)
 		e.muxes.mu.Unlock()
-		if n != maxIdle {
-			t.Errorf("%v: %d connections are kept, want %d", protocol, n, maxIdle)
+		if n != maxMixed {
+			t.Errorf("%v: %d connections are kept, want %d", protocol, n, maxMixed)
 		}
 		for i := range 2 { // others still have theirs
 			f.get(t, "/a.test")
