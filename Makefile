@@ -72,6 +72,11 @@ fuzz: ## Fuzz each fuzz target for FUZZTIME (default 20s)
 bench: ## Measure a request beside nginx and HAProxy; OPTIONS='-write docs/performance.md' (see -h), BENCH_AGAINST=BINARY
 	$(GO) run ./e2e/bench $(OPTIONS)
 
+.PHONY: profile
+profile: ## Take the profile that the compiler optimizes the program by, cmd/sallyport/default.pgo, under the loads of make bench
+	folder=$$(mktemp -d) && $(GO) run ./e2e/bench -cases small,small-1000,tls,h2,64k,post -peers '' -rounds 1 -seconds 5 -paced 0 -profile $$folder && \
+		$(GO) tool pprof -proto $$folder/*.pprof > cmd/sallyport/default.pgo; rm -r $$folder
+
 .PHONY: microbench
 microbench: ## Run the benchmarks of the packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...
