@@ -121,25 +121,30 @@ func lower(b byte) byte {
 func canonicalize(l []byte) int {
 	letters := &upperCase
 	for i, b := range l {
-		if classes[b]&tokenByte == 0 {
+		c := letters[b]
+		if c == 0 {
 			return i
 		}
-		l[i] = letters[b]
+		l[i] = c
 		letters = &lowerCase
-		if b == '-' {
+		if c == '-' {
 			letters = &upperCase
 		}
 	}
 	return len(l)
 }
 
-// Octets with ASCII letters in one case.
+// What octets of a token are with letters in one case; 0 for those that no token has.
 var upperCase, lowerCase = func() (upper, low [256]byte) {
 	for c := range 256 {
-		upper[c], low[c] = byte(c), lower(byte(c))
-	}
-	for c := 'a'; c <= 'z'; c++ {
-		upper[c] = byte(c - 'a' + 'A')
+		b := byte(c)
+		if classes[b]&tokenByte == 0 {
+			continue
+		}
+		upper[b], low[b] = b, lower(b)
+		if b >= 'a' && b <= 'z' {
+			upper[b] = b - 'a' + 'A'
+		}
 	}
 	return upper, low
 }()
