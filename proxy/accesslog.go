@@ -72,18 +72,20 @@ func (l *AccessLog) Log(r *http.Request, e *Exchange) {
 
 func (l *AccessLog) take(line []byte) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.closed || l.waiting+len(line) > queuedBytes {
+		l.mu.Unlock()
 		return false
 	}
 	before := len(l.text)
 	l.text = append(l.text, line...)
+	after := len(l.text)
 	l.lines++
 	l.waiting += len(line)
+	l.mu.Unlock()
 	switch {
 	case before == 0:
 		signal(l.some)
-	case before < writeTogether && len(l.text) >= writeTogether:
+	case before < writeTogether && after >= writeTogether:
 		signal(l.much)
 	}
 	return true

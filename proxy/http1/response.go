@@ -189,20 +189,26 @@ func (r *Reader) statusLine(res *Response) (next int, err error) {
 func (r *Reader) fields(h *head, from, limit, most int) (end int, err error) {
 	h.spans = h.spans[:0]
 	for {
-		next, err := r.line(from, limit)
-		if err != nil {
-			return 0, err
-		}
-		l := r.buf[r.r+from : r.r+next-2]
-		if len(l) == 0 {
-			return next, nil
-		}
-		if len(h.spans) == most {
-			return 0, errFieldCount
-		}
-		s, err := parseField(l)
-		if err != nil {
-			return 0, err
+		var s span
+		length, colon := soundField(r.buf[r.r+from : r.w])
+		next := from + length + len("\r\n")
+		if length > 0 && next <= limit && len(h.spans) < most {
+			s = fieldSpan(r.buf[r.r+from:r.r+from+length], colon)
+		} else {
+			next, err = r.line(from, limit)
+			if err != nil {
+				return 0, err
+			}
+			l := r.buf[r.r+from : r.r+next-2]
+			if len(l) == 0 {
+				return next, nil
+			}
+			if len(h.spans) == most {
+				return 0, errFieldCount
+			}
+			if s, err = parseField(l); err != nil {
+				return 0, err
+			}
 		}
 		h.spans = append(h.spans, span{from, from + s.nameEnd, from + s.value, from + s.valueEnd})
 		from = next
@@ -221,9 +227,14 @@ func parseField(l []byte) (span, error) {
 	case colon == 0 || l[colon] != ':':
 		return span{}, errName
 	}
-	if !allValue(l[colon+1:]) {
+	if valueLength(l[colon+1:]) != len(l)-colon-1 {
 		return span{}, errValue
 	}
+	return fieldSpan(l, colon), nil
+}
+
+// fieldSpan is where the name and the value of a sound field line stand.
+func fieldSpan(l []byte, colon int) span {
 	value, end := colon+1, len(l)
 	for value < end && (l[value] == ' ' || l[value] == '\t') {
 		value++
@@ -231,7 +242,21 @@ func parseField(l []byte) (span, error) {
 	for end > value && (l[end-1] == ' ' || l[end-1] == '\t') {
 		end--
 	}
-	return span{0, colon, value, end}, nil
+	return span{0, colon, value, end}
+}
+
+// soundField finds a field line at the beginning of b and returns its length without its CRLF, and its colon; 0 if there is
+// none, or not all of it: then line and parseField find out why.
+func soundField(b []byte) (length, colon int) {
+	colon = canonicalize(b)
+	if colon == 0 || colon == len(b) || b[colon] != ':' {
+		return 0, 0
+	}
+	length = colon + 1 + valueLength(b[colon+1:])
+	if length+2 > len(b) || b[length] != '\r' || b[length+1] != '\n' {
+		return 0, 0
+	}
+	return length, colon
 }
 
 // assemble cuts the fields out of one string, so that a head costs one allocation however many fields it has.

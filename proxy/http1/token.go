@@ -39,24 +39,29 @@ func all[T string | []byte](s T, class uint8) bool {
 func ValidToken(s string) bool { return s != "" && all(s, tokenByte) }
 
 // ValidValue reports whether s may be the value of a field: no control character but HTAB.
-func ValidValue(s string) bool { return allValue(s) }
+func ValidValue(s string) bool { return valueLength(s) == len(s) }
 
-// allValue is all for valueByte, eight bytes at a time: most of every head are values.
-func allValue[T string | []byte](s T) bool {
+// valueLength is how many octets at the beginning of s may be in a value. It looks at eight at a time: most of every head
+// are values.
+func valueLength[T string | []byte](s T) int {
 	const (
 		ones = 0x0101010101010101
 		tops = 0x80 * ones
 	)
-	for len(s) >= 8 {
-		w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	n := 0
+	for ; n+8 <= len(s); n += 8 {
+		p := s[n : n+8]
+		w := uint64(p[0]) | uint64(p[1])<<8 | uint64(p[2])<<16 | uint64(p[3])<<24 | uint64(p[4])<<32 | uint64(p[5])<<40 | uint64(p[6])<<48 | uint64(p[7])<<56
 		del := w ^ 0x7f*ones
-		// The top bit of a byte is set where the subtraction borrows: for a byte below ' ', and for DEL.
-		if ((w-' '*ones)&^w|(del-ones)&^del)&tops != 0 && !all(s[:8], valueByte) {
-			return false
+		// The top bit of an octet is set where the subtraction borrows: for one below ' ', and for DEL.
+		if ((w-' '*ones)&^w|(del-ones)&^del)&tops != 0 && !all(p, valueByte) {
+			break
 		}
-		s = s[8:]
 	}
-	return all(s, valueByte)
+	for n < len(s) && classes[s[n]]&valueByte != 0 {
+		n++
+	}
+	return n
 }
 
 // HasToken reports whether a comma-separated list, as the value of Connection is one, holds token. Case does not count.
