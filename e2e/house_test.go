@@ -124,7 +124,7 @@ type pkg struct {
 // list is `go list -json` run at the root of the module.
 func list(t *testing.T, args ...string) []pkg {
 	t.Helper()
-	command := exec.Command("go", append([]string{"list", "-json=ImportPath,Doc,Imports"}, args...)...)
+	command := exec.Command("go", append([]string{"list", "-pgo=off", "-json=ImportPath,Doc,Imports"}, args...)...)
 	command.Dir, _ = filepath.Abs("..")
 	out, err := command.Output()
 	var exit *exec.ExitError

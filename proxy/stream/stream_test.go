@@ -281,9 +281,7 @@ func TestWithoutEndpointsClientsAreTurnedAway(t *testing.T) {
 	h := newHouse(t, Service{Port: port, Pool: pool, Name: "default/s:1"}, Service{Port: nowhere})
 	wantTurnedAway(t, port)
 	wantTurnedAway(t, nowhere)
-	if c := h.Counts(); c.Refused != 2 {
-		t.Errorf("%d were counted, want 2", c.Refused)
-	}
+	eventually(t, "both are counted", func() bool { return h.Counts().Refused == 2 })
 	setEndpoints(pool, fmt.Sprintf("127.0.0.1:%d", freePort(t, "tcp").Number)) // refuses
 	wantTurnedAway(t, port)
 	setEndpoints(pool, endpoint(t, named("here")))
