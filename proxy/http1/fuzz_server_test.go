@@ -263,6 +263,9 @@ func refusedThere(s *seen, data []byte, mode uint8) string {
 	if bytes.HasPrefix(data, []byte("\r\n")) || bytes.Contains(data, []byte("\r\n\r\n\r\n")) {
 		return "empty line"
 	}
+	if at := bytes.Index(data, []byte("\r\n"+s.method+" "+s.target+" HTTP/1.")); at > 0 && !bytes.HasSuffix(data[:at], []byte("\r\n")) {
+		return "empty line behind a body"
+	}
 	if bytes.Contains(bytes.ToLower(data), []byte("\ntrailer:")) {
 		return "announced trailer"
 	}
