@@ -74,8 +74,10 @@ bench: ## Measure a request beside nginx and HAProxy; OPTIONS='-write docs/perfo
 
 .PHONY: profile
 profile: ## Take the profile that the compiler optimizes the program by, cmd/sallyport/default.pgo, under the loads of make bench
-	folder=$$(mktemp -d) && $(GO) run ./e2e/bench -cases small,small-1000,tls,h2,64k,post -peers '' -rounds 1 -seconds 5 -paced 0 -profile $$folder && \
-		$(GO) tool pprof -proto $$folder/*.pprof > cmd/sallyport/default.pgo; rm -r $$folder
+	@set -e; folder=$$(mktemp -d); trap 'rm -r "$$folder"' EXIT; \
+	$(GO) run ./e2e/bench -cases small,small-1000,tls,h2,64k,post -peers '' -rounds 1 -seconds 5 -paced 0 -profile "$$folder"; \
+	$(GO) tool pprof -proto "$$folder"/*.pprof > "$$folder/all"; \
+	mv "$$folder/all" cmd/sallyport/default.pgo
 
 .PHONY: microbench
 microbench: ## Run the benchmarks of the packages
