@@ -74,6 +74,12 @@ type Exchange struct {
 	context  exchangeContext
 }
 
+// count notes a field of the request's head.
+func (e *Exchange) count(name, value string) {
+	e.fields++
+	e.Received += int64(len(name) + len(value) + len(": \r\n"))
+}
+
 // A HeaderHook has the last word on the header of an answer, whoever made it.
 type HeaderHook interface {
 	// SetHeader is called once, right before the head of the final answer is written; e.Status is set. Interim answers and

@@ -116,17 +116,19 @@ func (s *Server) identify(v *visit, r *http.Request) {
 	header := r.Header
 	said := sayings{}
 	e.Received += int64(len(r.Method) + len(r.RequestURI) + len(r.Host) + len(" HTTP/1.1\r\nHost: \r\n\r\n") + 1)
-	for name, values := range header {
-		e.fields += len(values)
-		for _, value := range values {
-			e.Received += int64(len(name) + len(value) + len(": \r\n"))
+	if fields, ok := v.read(); ok {
+		for i := range fields {
+			if name := fields[i].Name; name != "Host" {
+				e.count(name, fields[i].Value)
+				b.hear(&said, header, name)
+			}
 		}
-		if name == b.ForwardedFor {
-			said.forwardedFor = strings.Join(values, ", ")
-		}
-		if !b.passes(name) {
-			said.hear(name, values)
-			delete(header, name)
+	} else {
+		for name, values := range header {
+			for _, value := range values {
+				e.count(name, value)
+			}
+			b.hear(&said, header, name)
 		}
 	}
 	id := said.id
@@ -187,10 +189,21 @@ func (v *visit) set(header http.Header, name, value string) {
 // sayings is what a request says of itself and of its way here.
 type sayings struct{ id, forwardedFor, host, proto, port string }
 
-// hear takes note of a field that does not pass.
-func (s *sayings) hear(name string, values []string) {
+// hear takes note of what a field says, and removes one that does not pass.
+func (b *belief) hear(s *sayings, header http.Header, name string) {
+	passes := b.passes(name)
+	if passes && name != b.ForwardedFor {
+		return
+	}
+	values := header[name]
 	if len(values) == 0 {
 		return
+	}
+	if !passes {
+		delete(header, name)
+	}
+	if name == b.ForwardedFor {
+		s.forwardedFor = strings.Join(values, ", ")
 	}
 	switch name {
 	case xRequestID:

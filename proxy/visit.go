@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"sallyport/proxy/http1"
 )
 
 // A visit is everything one request needs, in one piece of memory, which is used again where nobody can have kept it.
@@ -27,12 +29,16 @@ var visits = sync.Pool{New: func() any { return new(visit) }}
 // that no request needs a context of its own, nor a copy of the request to hold it.
 type seat struct {
 	context.Context
-	exchange *Exchange // nil: none is going on
-	remote   string    // the address of the client, as the request before had it
+	exchange *Exchange      // nil: none is going on
+	head     *http1.Request // of which the Fields are good, while it goes on; nil: nobody has a list of them
+	remote   string         // the address of the client, as the request before had it
 	peer     netip.AddrPort
 }
 
-func withSeat(ctx context.Context, _ net.Conn) context.Context { return &seat{Context: ctx} }
+func withSeat(ctx context.Context, _ net.Conn) context.Context {
+	head, _ := ctx.Value(http1.HeadKey{}).(*http1.Request)
+	return &seat{Context: ctx, head: head}
+}
 
 func (s *seat) Value(key any) any {
 	if key == (exchangeKey{}) && s.exchange != nil {
@@ -51,6 +57,14 @@ func newVisit(r *http.Request) (*visit, *http.Request) {
 	}
 	v := new(visit)
 	return v, With(r, &v.exchange)
+}
+
+// read is the fields of the request as they were read, if there is a list of them: to go through the map takes longer.
+func (v *visit) read() (fields []http1.Field, ok bool) {
+	if v.seat == nil || v.seat.head == nil {
+		return nil, false
+	}
+	return v.seat.head.Fields, true
 }
 
 // peer is the address of a client, as net/http writes it; none where it writes something else.

@@ -18,6 +18,7 @@ import (
 type pass struct {
 	step   func(fd uintptr) bool // kept, since a closure for each pass is an allocation
 	on     bool                  // a handler runs within it
+	fd     uintptr               // good while on
 	empty  bool                  // the socket was, when it was read last
 	ended  passEnd
 	status int // with which bad is refused; 0: its own
@@ -105,7 +106,7 @@ func (c *conn) stepPass(fd uintptr) bool {
 			p.ended = passBad
 			return true
 		}
-		p.on = true
+		p.on, p.fd = true, fd
 		more := c.answer()
 		p.on = false
 		if !more {
@@ -147,11 +148,16 @@ func (r *Reader) whole() bool {
 
 var headEnd = []byte("\r\n\r\n")
 
-// writeDirect writes to a connection in the clear.
+// writeDirect writes to a connection in the clear. Within a pass the socket is held already, and most often takes all at once.
 func (c *conn) writeDirect(b []byte) error {
 	p := &c.pass
 	p.out, p.fail = b, nil
-	err := c.raw.Write(p.put)
+	var err error
+	if !p.on || c.timed.Load() || !c.putPass(p.fd) {
+		c.writing.Store(c.server.clock.Load())
+		err = c.raw.Write(p.put)
+		c.writing.Store(0)
+	}
 	p.out = nil
 	if err == nil {
 		err = p.fail

@@ -46,6 +46,7 @@ type conn struct {
 	values []string // one a field, in header
 	url    urlRoom
 	body   requestBody
+	bodied bool // the request has one
 	res    response
 	cancel context.CancelFunc
 
@@ -59,6 +60,7 @@ type conn struct {
 	last     atomic.Bool  // the client wants no further request
 	lost     atomic.Bool  // the client was seen to have left
 	expired  atomic.Bool  // the connection was given up
+	timed    atomic.Bool  // a deadline for writes was set, ever
 	nudging  sync.Mutex   // held while nudged changes together with the deadline
 	nudged   atomic.Bool  // the connection is to rest, or rests
 	waits    bool         // for the first bytes of a request
@@ -224,11 +226,22 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // write writes to the connection all of what is given.
 func (c *conn) write(head, rest []byte) error {
-	c.writing.Store(c.server.clock.Load())
 	var err error
-	switch {
-	case len(rest) == 0 && c.direct:
+	if len(rest) == 0 && c.direct {
 		err = c.writeDirect(head)
+	} else {
+		err = c.writeAll(head, rest)
+	}
+	if err != nil && c.expired.Load() {
+		err = errLate
+	}
+	return err
+}
+
+func (c *conn) writeAll(head, rest []byte) (err error) {
+	c.writing.Store(c.server.clock.Load())
+	defer c.writing.Store(0)
+	switch {
 	case len(rest) == 0:
 		_, err = c.net.Write(head)
 	case len(head) == 0:
@@ -240,10 +253,6 @@ func (c *conn) write(head, rest []byte) error {
 		if _, err = c.net.Write(head); err == nil {
 			_, err = c.net.Write(rest)
 		}
-	}
-	c.writing.Store(0)
-	if err != nil && c.expired.Load() {
-		err = errLate
 	}
 	return err
 }
@@ -288,9 +297,11 @@ func (c *conn) unread() bool {
 
 // settle deals with what the handler left of the request, and reports whether another may follow.
 func (c *conn) settle(keep bool) bool {
-	c.body.mu.Lock() // a read that somebody has left behind has its end first
-	c.body.closed = true
-	c.body.mu.Unlock()
+	if c.bodied {
+		c.body.mu.Lock() // a read that somebody has left behind has its end first
+		c.body.closed = true
+		c.body.mu.Unlock()
+	}
 	if c.reader.Done() {
 		c.talks = !keep && !c.res.failed && c.mayTalk()
 		return keep
@@ -378,6 +389,7 @@ func (c *conn) expire() {
 		return
 	}
 	if !c.expired.Swap(true) {
+		c.timed.Store(true)
 		c.net.SetDeadline(past)
 	}
 }
@@ -417,6 +429,7 @@ func (c *conn) cut() {
 	if c.server.endRestLocked(c) {
 		return
 	}
+	c.timed.Store(true)
 	c.net.SetDeadline(past) // before anybody can write
 	c.cancel()
 	go c.net.Close() // which waits for a pass to end
@@ -437,6 +450,10 @@ func (c *conn) hijack() (net.Conn, *bufio.ReadWriter, error) {
 // NetConnKey is the key of a request's context for the connection it came on, a [net.Conn], as the server was given it.
 type NetConnKey struct{}
 
+// HeadKey is the key of a request's context for the head that was read, a *[Request] of which only the Fields are of use: the
+// list of what stands in the header, before anybody changed that. It is good until the handler returns.
+type HeadKey struct{}
+
 // connContext has the values of a connection's context.
 type connContext struct {
 	context.Context
@@ -449,6 +466,8 @@ func (c connContext) Value(key any) any {
 		return c.conn.net.LocalAddr()
 	case NetConnKey{}:
 		return c.conn.net
+	case HeadKey{}:
+		return &c.conn.request
 	}
 	return c.Context.Value(key)
 }

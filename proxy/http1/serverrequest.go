@@ -36,16 +36,15 @@ func (c *conn) prepare() (status int, err error) {
 		r.Host = u.Host // of an absolute target (RFC 9112 section 3.2.2): HTTP/1.0 need not say it twice
 	}
 	r.ContentLength, r.Close = in.Length, in.Close
-	c.last.Store(in.Close)
-	c.waited.Store(0)
-	c.received.Store(0)
-	c.body.reset(c)
-	if c.reader.Done() {
-		c.complete.Store(true)
+	setFlag(&c.last, in.Close)
+	c.bodied = !c.reader.Done()
+	if setFlag(&c.complete, !c.bodied); !c.bodied {
 		r.Body = http.NoBody
 		return 0, nil
 	}
-	c.complete.Store(false)
+	c.waited.Store(0)
+	c.received.Store(0)
+	c.body.reset(c)
 	c.chunked.Store(in.Chunked)
 	if in.Chunked {
 		r.TransferEncoding = chunkedTE
@@ -54,6 +53,13 @@ func (c *conn) prepare() (status int, err error) {
 	c.body.waiting.Store(in.Expect)
 	r.Body = &c.body
 	return 0, nil
+}
+
+// setFlag stores a flag that seldom changes: to store costs more than to look.
+func setFlag(flag *atomic.Bool, to bool) {
+	if flag.Load() != to {
+		flag.Store(to)
+	}
 }
 
 // parseTarget is the URL of a target. The usual one needs no parser.

@@ -513,4 +513,7 @@ func (w *response) SetReadDeadline(t time.Time) error {
 }
 
 // SetWriteDeadline is for http.ResponseController.
-func (w *response) SetWriteDeadline(t time.Time) error { return w.c.net.SetWriteDeadline(t) }
+func (w *response) SetWriteDeadline(t time.Time) error {
+	w.c.timed.Store(true)
+	return w.c.net.SetWriteDeadline(t)
+}

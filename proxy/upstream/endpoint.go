@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"sallyport/proxy"
 )
 
 // Bounds of what an endpoint keeps.
@@ -47,9 +45,6 @@ type Endpoint struct {
 
 	_ [16]byte // 384 bytes in all, a size that the allocator lays where lines of the cache begin
 }
-
-// observe is told of every attempt that is over.
-func (e *Endpoint) observe(a *proxy.Attempt) { e.latency.observe(a) }
 
 // Addr is where the endpoint listens.
 func (e *Endpoint) Addr() netip.AddrPort { return e.addr }

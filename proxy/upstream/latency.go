@@ -30,21 +30,21 @@ var clockStart = time.Now()
 const tickLength = 1 << 16 * time.Nanosecond
 
 // ticks is the time as latencies keep it. It goes round; only differences mean something.
-func ticks() uint32 { return uint32(uint64(time.Since(clockStart)) / uint64(tickLength)) }
+func ticks(now time.Time) uint32 { return uint32(uint64(now.Sub(clockStart)) / uint64(tickLength)) }
 
 // lately is the tick of the last attempt that any endpoint was observed in. Reading the clock costs as much as all the rest
 // of a pick (50 ns of 100), and averages of ten seconds do not need it to be exact.
 var lately atomic.Uint32
 
-// observe is told of an attempt that is over.
-func (l *latency) observe(a *proxy.Attempt) {
+// observe is told of an attempt that is over, and when it was.
+func (l *latency) observe(a *proxy.Attempt, at time.Time) {
 	switch a.Reason {
 	case proxy.BadBody, proxy.BodyTimeout, proxy.BodyTooLarge:
 		return // the client's doing
 	case proxy.BufferFailed, proxy.Panic:
 		return // ours
 	}
-	now := ticks()
+	now := ticks(at)
 	if lately.Load() != now {
 		lately.Store(now)
 	}

@@ -16,7 +16,7 @@ func answered(status int, took time.Duration) *proxy.Attempt {
 	return &proxy.Attempt{Status: status, Header: took, Total: took}
 }
 
-func (l *latency) expected() float64 { return l.now(ticks(), others) }
+func (l *latency) expected() float64 { return l.now(ticks(time.Now()), others) }
 
 func TestLatencyIsAnAverageThatForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -28,11 +28,11 @@ func TestLatencyIsAnAverageThatForgets(t *testing.T) {
 			}
 		}
 		near("never asked", others)
-		l.observe(answered(200, 10*time.Millisecond))
+		l.observe(answered(200, 10*time.Millisecond), time.Now())
 		near("asked once", 0.010)
 		time.Sleep(decay)
 		near("ten seconds later", others-(others-0.010)/math.E)
-		l.observe(answered(200, 100*time.Millisecond))
+		l.observe(answered(200, 100*time.Millisecond), time.Now())
 		near("asked again", 0.100-0.090/math.E)
 		time.Sleep(10 * decay)
 		near("forgotten", others)
@@ -53,23 +53,23 @@ func TestWhatFailsIsNotFast(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var l latency
-			l.observe(a)
+			l.observe(a, time.Now())
 			if got := l.expected(); got < others {
 				t.Errorf("%s at first: %.4f s is believed, want no less than others have", name, got)
 			}
 			l = latency{}
-			l.observe(answered(200, 10*time.Millisecond))
+			l.observe(answered(200, 10*time.Millisecond), time.Now())
 			before := l.expected()
 			for range 1000 {
 				time.Sleep(10 * time.Millisecond)
-				l.observe(a)
+				l.observe(a, time.Now())
 			}
 			if got := l.expected(); got < 1.5*before {
 				t.Errorf("%s for ten seconds: %.4f s is believed, want much more than the %.4f before", name, got, before)
 			}
 			for range 100_000 {
 				time.Sleep(10 * time.Millisecond)
-				l.observe(a)
+				l.observe(a, time.Now())
 			}
 			if got := l.expected(); got > worst {
 				t.Errorf("%s for long: %.1f s, want no more than %d", name, got, worst)
@@ -92,10 +92,10 @@ func TestWhatClientsDoSaysNothing(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var l latency
-			l.observe(answered(200, 10*time.Millisecond))
+			l.observe(answered(200, 10*time.Millisecond), time.Now())
 			time.Sleep(time.Second)
 			before := l.expected()
-			l.observe(&c.attempt)
+			l.observe(&c.attempt, time.Now())
 			if moved := math.Abs(l.expected()-before) > 0.0001; moved != c.moves || l.expected() < before-0.0001 {
 				t.Errorf("%s: %.4f s became %.4f", name, before, l.expected())
 			}

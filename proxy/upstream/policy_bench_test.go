@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"testing"
+	"time"
 
 	"sallyport/proxy"
 )
@@ -38,7 +39,7 @@ func crowded(n, inFlight int) *Pool {
 	p.Set(numbered(n))
 	for i, e := range p.members() {
 		e.inFlight.Store(int64(inFlight + i%5))
-		e.latency.packed.Store(pack(0.001*float64(1+i%7), ticks()))
+		e.latency.packed.Store(pack(0.001*float64(1+i%7), ticks(time.Now())))
 	}
 	return p
 }

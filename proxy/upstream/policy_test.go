@@ -78,7 +78,7 @@ func (s *simulation) advance(d time.Duration) {
 		s.to(r.ends)
 		r.endpoint.inFlight.Add(-1)
 		took := r.ends - r.begun
-		r.endpoint.latency.observe(&proxy.Attempt{Endpoint: r.endpoint.addr, Status: 200, Header: took, Total: took})
+		r.endpoint.latency.observe(&proxy.Attempt{Endpoint: r.endpoint.addr, Status: 200, Header: took, Total: took}, time.Now())
 	}
 	s.to(until)
 }
@@ -322,7 +322,7 @@ func TestPoliciesAmongManyCallers(t *testing.T) {
 						return
 					}
 					e.inFlight.Add(1)
-					e.latency.observe(&proxy.Attempt{Status: 200, Header: time.Millisecond})
+					e.latency.observe(&proxy.Attempt{Status: 200, Header: time.Millisecond}, time.Now())
 					e.inFlight.Add(-1)
 				}
 			})

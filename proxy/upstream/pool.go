@@ -74,6 +74,7 @@ type Pool struct {
 	set      sync.Mutex             // held by SetMembers, so that two of them cannot make two Endpoints of one address
 	policies map[Balance]weakPolicy // guarded by set
 	options  ServiceOptions         // guarded by set
+	timed    atomic.Bool            // a policy asks for latencies, or did once
 	cookies  cookies
 	care     care
 }
@@ -212,6 +213,9 @@ func (p *Pool) policy(b Balance) Policy {
 		if weakly() == nil {
 			delete(p.policies, other)
 		}
+	}
+	if b.Policy == EWMA {
+		p.timed.Store(true)
 	}
 	policy, weakly := newPolicy(b)
 	policy.Changed(nil, p.members())

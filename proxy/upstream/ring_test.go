@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"sallyport/proxy"
 )
@@ -39,7 +40,7 @@ func TestOneEndpointMovesItsOwnShareOfTheKeys(t *testing.T) {
 			before := homesOf(p, b)
 			for i, e := range p.members() {
 				e.inFlight.Store(int64(7 * i))
-				e.latency.packed.Store(pack(float64(1+i), ticks()))
+				e.latency.packed.Store(pack(float64(1+i), ticks(time.Now())))
 			}
 			if !slices.Equal(homesOf(p, b), before) {
 				t.Errorf("%s, %d: keys moved because endpoints became slow", b.Policy, n)

@@ -147,7 +147,9 @@ func (x *trip) try(endpoint *Endpoint) (f *fault, again bool) {
 		if f = o.fault; f != nil {
 			a.Reason, a.TLS = f.reason, tlsComplaint(f.err)
 		}
-		endpoint.observe(a)
+		if x.t.pool.timed.Load() {
+			endpoint.latency.observe(a, begun.Add(a.Total))
+		}
 		if f == nil {
 			return nil, o.again
 		}
