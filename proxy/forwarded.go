@@ -116,7 +116,7 @@ func (s *Server) identify(v *visit, r *http.Request) {
 	header := r.Header
 	said := sayings{}
 	e.Received += int64(len(r.Method) + len(r.RequestURI) + len(r.Host) + len(" HTTP/1.1\r\nHost: \r\n\r\n") + 1)
-	if fields, ok := v.read(); ok {
+	if fields := v.read(); fields != nil { // to go through the map takes longer
 		for i := range fields {
 			if name := fields[i].Name; name != "Host" {
 				e.count(name, fields[i].Value)
@@ -196,11 +196,11 @@ func (b *belief) hear(s *sayings, header http.Header, name string) {
 		return
 	}
 	values := header[name]
-	if len(values) == 0 {
-		return
-	}
 	if !passes {
 		delete(header, name)
+	}
+	if len(values) == 0 { // a field that came twice was heard and removed at its first place
+		return
 	}
 	if name == b.ForwardedFor {
 		s.forwardedFor = strings.Join(values, ", ")

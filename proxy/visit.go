@@ -30,14 +30,14 @@ var visits = sync.Pool{New: func() any { return new(visit) }}
 type seat struct {
 	context.Context
 	exchange *Exchange      // nil: none is going on
-	head     *http1.Request // of which the Fields are good, while it goes on; nil: nobody has a list of them
+	fields   *[]http1.Field // of its request, as they were read; nil: nobody has a list of them
 	remote   string         // the address of the client, as the request before had it
 	peer     netip.AddrPort
 }
 
 func withSeat(ctx context.Context, _ net.Conn) context.Context {
-	head, _ := ctx.Value(http1.HeadKey{}).(*http1.Request)
-	return &seat{Context: ctx, head: head}
+	fields, _ := ctx.Value(http1.FieldsKey{}).(*[]http1.Field)
+	return &seat{Context: ctx, fields: fields}
 }
 
 func (s *seat) Value(key any) any {
@@ -59,12 +59,12 @@ func newVisit(r *http.Request) (*visit, *http.Request) {
 	return v, With(r, &v.exchange)
 }
 
-// read is the fields of the request as they were read, if there is a list of them: to go through the map takes longer.
-func (v *visit) read() (fields []http1.Field, ok bool) {
-	if v.seat == nil || v.seat.head == nil {
-		return nil, false
+// read is the fields of the request as they were read; nil: there is no list of them.
+func (v *visit) read() []http1.Field {
+	if v.seat == nil || v.seat.fields == nil {
+		return nil
 	}
-	return v.seat.head.Fields, true
+	return *v.seat.fields
 }
 
 // peer is the address of a client, as net/http writes it; none where it writes something else.

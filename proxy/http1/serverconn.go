@@ -238,6 +238,7 @@ func (c *conn) write(head, rest []byte) error {
 	return err
 }
 
+// writeAll waits until the client has taken everything, and the watch knows for how long.
 func (c *conn) writeAll(head, rest []byte) (err error) {
 	c.writing.Store(c.server.clock.Load())
 	defer c.writing.Store(0)
@@ -450,9 +451,9 @@ func (c *conn) hijack() (net.Conn, *bufio.ReadWriter, error) {
 // NetConnKey is the key of a request's context for the connection it came on, a [net.Conn], as the server was given it.
 type NetConnKey struct{}
 
-// HeadKey is the key of a request's context for the head that was read, a *[Request] of which only the Fields are of use: the
-// list of what stands in the header, before anybody changed that. It is good until the handler returns.
-type HeadKey struct{}
+// FieldsKey is the key of a connection's context for the fields of the request that was read last, a *[]Field: in the order
+// they came, Host among them, before anybody changed the header. What it points to is good until the handler returns.
+type FieldsKey struct{}
 
 // connContext has the values of a connection's context.
 type connContext struct {
@@ -466,8 +467,8 @@ func (c connContext) Value(key any) any {
 		return c.conn.net.LocalAddr()
 	case NetConnKey{}:
 		return c.conn.net
-	case HeadKey{}:
-		return &c.conn.request
+	case FieldsKey{}:
+		return &c.conn.request.Fields
 	}
 	return c.Context.Value(key)
 }

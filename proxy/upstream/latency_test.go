@@ -127,3 +127,24 @@ func TestEWMAComesBackToOneThatWasSlow(t *testing.T) {
 		}
 	})
 }
+
+// TestAttemptsTellTheLatency: what EWMA goes by is what requests of the same pool have met.
+func TestAttemptsTellTheLatency(t *testing.T) {
+	slow := endpoint(t, func(s *session) {
+		for r := s.request(); r != nil; r = s.request() {
+			<-time.After(30 * time.Millisecond)
+			s.send(ok2)
+		}
+	})
+	f := front(t, 1, New(poolOf(t, slow, endpoint(t, answers(ok2))), Options{Balance: Balance{Policy: EWMA}}))
+	to := 0
+	for range 60 {
+		f.get(t, "/")
+		if e := f.exchange(t); e.Attempts[0].Endpoint == slow {
+			to++
+		}
+	}
+	if to > 10 {
+		t.Errorf("%d of 60 requests went to an endpoint that takes 30 ms longer than the other", to)
+	}
+}
