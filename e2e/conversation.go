@@ -57,6 +57,7 @@ import (
 //	< nothing                          the connection ends without an answer
 //	put manifests/a.yaml from b.yaml   the folder changes; the next request is repeated until its answer fits
 //	remove manifests/a.yaml            likewise
+//	wait                               likewise, for what changes by itself
 type Conversation struct {
 	Name  string
 	files map[string][]byte
@@ -83,10 +84,10 @@ type mapped struct {
 	names []string
 }
 
-// A step is one request with its expectations, or one change of the folder.
+// A step is one request with its expectations, one change of the folder, or, with neither, a wait.
 type step struct {
-	line     int // of the talk
-	put      string
+	line     int    // of the talk
+	put      string // empty: nothing changes
 	from     string // empty with put: the file is removed
 	times    int
 	method   string
@@ -221,6 +222,8 @@ func parseTalk(text string) ([]step, error) {
 			steps = append(steps, step{line: number, put: words[0], from: words[2]})
 		case mark == "remove":
 			steps = append(steps, step{line: number, put: rest})
+		case line == "wait":
+			steps = append(steps, step{line: number})
 		default:
 			return nil, fmt.Errorf("line %d: %q is no line of a talk", number, line)
 		}
@@ -290,7 +293,9 @@ func (c *Conversation) hold(t *testing.T, start func(t testing.TB, folder string
 	settled := true
 	for _, s := range c.steps {
 		if s.method == "" {
-			c.change(t, folder, s)
+			if s.put != "" {
+				c.change(t, folder, s)
+			}
 			settled = false
 			continue
 		}
