@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -459,4 +460,38 @@ func TestFileIsNotReadWhileItIsWritten(t *testing.T) {
 	step("unchanged", "", 1) // a new file is waited for as well
 	must(t, os.Remove(filepath.Join(dir, "b.yaml")))
 	step("unchanged", "", 0)
+}
+
+// TestARenameWhileTheFolderIsReadLosesNothing moves a file at each moment of a reload. A listing made meanwhile may hold
+// neither name of it, or both; the object must be there all the time, and once.
+func TestARenameWhileTheFolderIsReadLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 40 {
+		write(t, filepath.Join(dir, fmt.Sprintf("m/%d.yaml", i)), "")
+	}
+	here, there := filepath.Join(dir, "a/moves.yaml"), filepath.Join(dir, "z/moves.yaml")
+	write(t, there, "")
+	must(t, os.Remove(there))
+	write(t, here, configMap("moves", "1"))
+	old := time.Now().Add(-time.Hour)
+	must(t, os.Chtimes(here, old, old))
+	f, err := Read([]string{dir})
+	must(t, err)
+	for i := range 1000 {
+		moved := make(chan error, 1)
+		go func() {
+			for range i % 300 * 50 {
+				runtime.KeepAlive(f) // moves the moment along the reload
+			}
+			moved <- os.Rename(here, there)
+		}()
+		f.reload(patient)
+		during := values(f)
+		must(t, <-moved)
+		f.reload(patient)
+		if after := values(f); during != "moves=1" || after != "moves=1" || len(f.Problems()) > 0 {
+			t.Fatalf("rename %d: the folder was %q and then %q with problems %v, want moves=1 and none", i, during, after, f.Problems())
+		}
+		here, there = there, here
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +41,7 @@ func (f *Folder) reload(p patience) bool {
 	var order []*file
 	var lost []source
 	there := make(map[string]bool)
-	for _, s := range find(f.roots) {
+	for _, s := range f.list() {
 		there[s.shown] = true
 		if s.whole {
 			lost = append(lost, s)
@@ -57,6 +59,39 @@ func (f *Folder) reload(p patience) bool {
 	}
 	f.files, f.order = files, order
 	return f.merge(lost)
+}
+
+// list finds the manifests. A listing takes a moment, and a file renamed within it is found under both of its names or under
+// neither: where this may have been so, a second listing, begun after the rename, tells.
+func (f *Folder) list() []source {
+	sources := find(f.roots)
+	if f.torn(sources) {
+		return find(f.roots)
+	}
+	return sources
+}
+
+// torn says whether a file that was known is not listed, or is one with a file that was not known.
+func (f *Folder) torn(sources []source) bool {
+	var fresh []source
+	known := 0
+	for _, s := range sources {
+		switch {
+		case f.files[s.shown] != nil:
+			known++
+		case s.info != nil:
+			fresh = append(fresh, s)
+		}
+	}
+	if known < len(f.files) {
+		return true
+	}
+	for _, s := range sources {
+		if f.files[s.shown] != nil && slices.ContainsFunc(fresh, func(n source) bool { return os.SameFile(s.info, n.info) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // unknown keeps the files of a folder that cannot be listed: that they cannot be seen does not mean they are gone.
@@ -112,11 +147,10 @@ func (f *Folder) look(s source, p patience, now time.Time) *file {
 	}
 	text, info, err := s.load()
 	switch {
-	case errors.Is(err, errMoving):
+	case errors.Is(err, errMoving), errors.Is(err, fs.ErrNotExist):
+		// Written, renamed or removed since it was listed: the next listing tells.
 		f.putOff(s, now)
 		return old
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
 	case err != nil:
 		s.err = err
 		return old.refused(s)
