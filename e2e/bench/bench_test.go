@@ -109,6 +109,13 @@ func TestMedianIgnoresAnOutlier(t *testing.T) {
 	}
 }
 
+func TestARatioIsThatOfTheRounds(t *testing.T) {
+	r := result{figures: [][]figures{{{cpu: 10}, {cpu: 40}, {cpu: 12}}, {{cpu: 10}, {cpu: 20}, {cpu: 10}}}}
+	if got := r.ratios(1); !slices.Equal(got, []float64{1, 2, 1.2}) || median(got, itself) != 1.2 {
+		t.Errorf("ours to the other is %v by round", got)
+	}
+}
+
 func TestTablesAreWrittenBetweenTheirMarks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "page.md")
 	write := func(text string) {

@@ -122,9 +122,7 @@ func (b *bench) measure(ctx context.Context, c benchCase, logging bool) error {
 		}
 	}
 	b.results = append(b.results, res)
-	for i, r := range all {
-		progress("    %-10s %7.1f µs of CPU a request", r.contender, median(res.figures[i], func(f figures) float64 { return f.cpu }))
-	}
+	res.progress(b.contenders)
 	if b.profile == "" {
 		return nil
 	}

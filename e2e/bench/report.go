@@ -48,10 +48,27 @@ func (b *bench) reportCPU(out *strings.Builder) {
 	t := table{header}
 	for _, r := range b.results {
 		row := []string{r.title, onOff(r.logging)}
-		of := r.medians(func(f figures) float64 { return f.cpu })
-		t = append(t, appendRatios(row, "%.1f", of))
+		for _, v := range r.medians(cpu) {
+			row = append(row, fmt.Sprintf("%.1f", v))
+		}
+		for i := range b.contenders[1:] {
+			row = append(row, fmt.Sprintf("%.2f", median(r.ratios(i+1), itself)))
+		}
+		t = append(t, row)
 	}
 	t.write(out)
+}
+
+// progress tells the median of each contender, and of ours to it: the median of the rounds, and what half of them lie between.
+func (r result) progress(contenders []contender) {
+	for i, v := range r.medians(cpu) {
+		line := fmt.Sprintf("    %-10s %7.1f µs of CPU a request", contenders[i].name, v)
+		if i > 0 {
+			all := r.ratios(i)
+			line += fmt.Sprintf("; ours to it %.2f, half of the rounds %.2f to %.2f", quantile(all, 2, 4), quantile(all, 1, 4), quantile(all, 3, 4))
+		}
+		progress("%s", line)
+	}
 }
 
 // reportMemory has the memory in use while requests are served.
@@ -136,17 +153,33 @@ func (r result) medians(of func(figures) float64) (all []float64) {
 	return all
 }
 
+// ratios are those of the CPU time of ours to that of another, by round: what the machine does meanwhile is most alike for two
+// that are asked one after the other.
+func (r result) ratios(other int) []float64 {
+	all := make([]float64, len(r.figures[other]))
+	for round, f := range r.figures[other] {
+		all[round] = r.figures[0][round].cpu / f.cpu
+	}
+	return all
+}
+
 // median of a figure over rounds; the lower one of an even number.
 func median[T any](rounds []T, of func(T) float64) float64 {
 	var all []float64
 	for _, f := range rounds {
 		all = append(all, of(f))
 	}
-	slices.Sort(all)
-	return all[(len(all)-1)/2]
+	return quantile(all, 1, 2)
+}
+
+// quantile is the lower one of two that are equally near.
+func quantile(all []float64, k, of int) float64 {
+	return slices.Sorted(slices.Values(all))[(len(all)-1)*k/of]
 }
 
 func itself(v float64) float64 { return v }
+
+func cpu(f figures) float64 { return f.cpu }
 
 // A table is a header and rows.
 type table [][]string
