@@ -33,6 +33,8 @@ type seat struct {
 	fields   *[]http1.Field // of its request, as they were read; nil: nobody has a list of them
 	remote   string         // the address of the client, as the request before had it
 	peer     netip.AddrPort
+	scheme   string // that the client has reached us by, and the port; empty: not found out yet
+	port     string
 }
 
 func withSeat(ctx context.Context, _ net.Conn) context.Context {
@@ -41,7 +43,7 @@ func withSeat(ctx context.Context, _ net.Conn) context.Context {
 }
 
 func (s *seat) Value(key any) any {
-	if key == (exchangeKey{}) && s.exchange != nil {
+	if _, ok := key.(exchangeKey); ok && s.exchange != nil {
 		return s.exchange
 	}
 	return s.Context.Value(key)
@@ -83,6 +85,18 @@ func (v *visit) peer(remote string) netip.AddrPort {
 	return peer
 }
 
+// reached is by which scheme and port the client has reached us, which stays so for a connection.
+func (v *visit) reached(d *door, r *http.Request) (scheme, port string) {
+	if v.seat != nil && v.seat.port != "" {
+		return v.seat.scheme, v.seat.port
+	}
+	scheme, port = d.reached(r)
+	if v.seat != nil {
+		v.seat.scheme, v.seat.port = scheme, port
+	}
+	return scheme, port
+}
+
 // over is called last, when the request was answered as it should be. A connection that was handed over may be anybody's.
 func (v *visit) over() {
 	if v.seat == nil || v.response.hijacked {
@@ -100,7 +114,7 @@ func (d *door) open(w http.ResponseWriter, r *http.Request) (*visit, *http.Reque
 	e := &v.exchange
 	e.Start = time.Now()
 	e.Method = r.Method
-	e.Scheme, e.Port = d.reached(r)
+	e.Scheme, e.Port = v.reached(d, r)
 	e.multiplexed = r.ProtoMajor > 1
 	e.secure = r.TLS != nil
 	e.server = s
