@@ -222,6 +222,14 @@ func (b *heldBody) Rewind() error {
 	return nil
 }
 
+// Bytes is the body if no file holds some of it: see upstream.Rewinder.
+func (b *heldBody) Bytes() []byte {
+	if b.file != nil {
+		return nil
+	}
+	return b.memory
+}
+
 // Close does nothing: whoever sends the body may want it again.
 func (b *heldBody) Close() error { return nil }
 

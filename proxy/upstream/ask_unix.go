@@ -30,36 +30,33 @@ const (
 
 // ask writes out over a connection that was idle, and reads the first of what comes back within the patience into the
 // reader. It returns errStale, with nothing written, if the connection is no longer good: see quiet. What was read, or why
-// it could not be, is for the next read; nothing may have been.
-func (c *conn) ask(out []byte) error {
+// it could not be, is for the next read; nothing may have been. Left is what the socket did not take at once, if that was
+// not all; then nothing was read.
+func (c *conn) ask(out []byte) (left []byte, err error) {
 	a := &c.asking
 	if a.try == nil {
 		a.try = c.tryAsking
 	}
 	c.armPatience(c.begun)
 	a.out, a.at, a.read, a.err = out, stepLook, 0, nil
-	err := c.raw.Read(a.try)
-	rest := a.out
-	a.out = nil
+	err = c.raw.Read(a.try)
+	left, a.out = a.out, nil
 	switch {
 	case errors.Is(err, errDeadline) && a.at == stepAwait:
 		c.waited = true
 		c.watch()
-		return nil
+		return nil, nil
 	case err != nil && a.at == stepLook:
-		return errStale // closed meanwhile
+		return nil, errStale // closed meanwhile
 	case err != nil:
 		c.pending = err
-		return nil
-	case a.at == stepLook && a.err != nil:
-		return a.err
-	case a.at == stepLook: // the socket takes no more
-		_, err := c.Write(rest)
-		return err
+		return nil, nil
+	case a.at == stepLook:
+		return left, a.err
 	}
 	c.reader.Filled(a.read)
 	c.pending = a.err
-	return nil
+	return nil, nil
 }
 
 // tryAsking takes the next steps as far as the socket lets it, and reports whether there is nothing to wait for.

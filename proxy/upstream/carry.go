@@ -105,42 +105,63 @@ func (x *trip) failed(c *conn, f *fault) outcome {
 	return o
 }
 
-// sendHead writes the head and with it a body that was read before, and begins to send any other.
+// sendHead writes the head and with it a body that is here, as far as the socket takes that at once, and begins to send any
+// other.
 func (x *trip) sendHead(c *conn) *fault {
-	out, err := x.appendHead(c.out[:0])
+	head, err := x.appendHead(c.out[:0])
 	if err != nil {
 		return &fault{http.StatusBadRequest, proxy.BadRequest, err}
 	}
-	out = append(out, x.small.bytes...)
-	if cap(out) <= maxKeptHead {
-		c.out = out
+	if cap(head) <= maxKeptHead {
+		c.out = head
 	}
 	if x.streamed && !x.expect {
 		c.sending.Store(true) // before an answer is awaited
 	}
-	if err := x.write(c, out); err != nil {
+	left, err := x.write(c, head, x.small.bytes)
+	switch {
+	case err != nil:
 		return sendFault(x.r.Context(), err)
-	}
-	if x.streamed && !x.expect {
+	case len(left) > 0:
+		x.startUpload(c, left)
+	case x.streamed && !x.expect:
 		x.inviteBody()
-		x.startUpload(c)
+		x.startUpload(c, nil)
 	}
 	return nil
 }
 
-// write sends the head, over a connection that was idle only if it is still good.
-func (x *trip) write(c *conn, out []byte) error {
+// write sends the head and a body that is here, over a connection that was idle only if it is still good. Left is what is
+// still to be sent of the body.
+func (x *trip) write(c *conn, head, body []byte) (left []byte, err error) {
+	asks := c.reused && c.tls == nil && !x.streamed && len(head) <= maxKeptHead
+	if !asks && len(body) > maxSmall {
+		left, body = body, nil // more than is written without an eye on the answer
+	}
+	out := head
+	if len(body) > 0 {
+		buffer := copyBuffers.Get().(*[copySize]byte)
+		defer copyBuffers.Put(buffer)
+		out = append(append(buffer[:0], head...), body...)
+	}
 	switch {
-	case len(out) > maxKeptHead:
+	case asks:
+		if out, err = c.ask(out); err != nil {
+			return nil, err
+		}
+		over := len(out) - len(body)
+		if over <= 0 {
+			return body[-over:], nil
+		}
+		left, out = body, out[:over] // not even the head was taken
+	case c.reused && !c.quiet():
+		return nil, errStale
+	}
+	if len(out) > maxKeptHead {
 		c.watch() // it may not fit into the socket's buffer
-	case c.reused && c.tls == nil && !x.streamed:
-		return c.ask(out)
 	}
-	if c.reused && !c.quiet() {
-		return errStale
-	}
-	_, err := c.Write(out)
-	return err
+	_, err = c.Write(out)
+	return left, err
 }
 
 // maxKeptHead is the size of a buffer for request heads that a connection keeps while it is idle.
@@ -150,7 +171,7 @@ const maxKeptHead = 4 << 10
 func (x *trip) readFault(err error, late proxy.Reason) *fault {
 	if x.upload != nil {
 		if x.r.Context().Err() != nil {
-			x.upload.settle()
+			x.upload.settle(settleTime)
 		}
 		if f := x.upload.fault.Load(); f != nil {
 			return f

@@ -89,7 +89,7 @@ func (x *trip) proceed(c *conn) {
 	c.readGap = x.t.options.ReadTimeout
 	x.invite = x.r.ProtoMajor == 1
 	x.inviteBody()
-	x.startUpload(c)
+	x.startUpload(c, nil)
 }
 
 // inviteBody tells a client that waits for it to send its body. net/http would do so by itself when the body is first read,

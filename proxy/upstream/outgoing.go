@@ -72,7 +72,7 @@ func (o *outgoing) keep(p []byte) {
 
 // settle gives a read that failed a moment to say so: see upload.settle.
 func (o *outgoing) settle() {
-	deadline := time.Now().Add(250 * time.Millisecond)
+	deadline := time.Now().Add(settleTime)
 	for o.fault.Load() == nil && time.Now().Before(deadline) {
 		if o.mu.TryLock() {
 			o.mu.Unlock()

@@ -11,4 +11,4 @@ func (c *conn) readNow(p []byte) (int, error) { return 0, errDeadline }
 // asking is for systems where one can look without waiting.
 type asking struct{}
 
-func (c *conn) ask([]byte) error { return errStale }
+func (c *conn) ask([]byte) ([]byte, error) { return nil, errStale }

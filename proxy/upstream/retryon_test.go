@@ -171,6 +171,7 @@ func TestEndpointsThatWereNotTriedComeFirst(t *testing.T) {
 // A replay is a body that can be read again.
 type replay struct {
 	*strings.Reader
+	held    []byte // the whole of it; nil: a file has some
 	rewound int
 }
 
@@ -179,7 +180,8 @@ func (r *replay) Rewind() error {
 	_, err := r.Seek(0, io.SeekStart)
 	return err
 }
-func (r *replay) Close() error { return nil }
+func (r *replay) Bytes() []byte { return r.held }
+func (r *replay) Close() error  { return nil }
 
 // TestBodyIsSentAgainOnlyIfItCanBeReadAgain sends one that is streamed: larger than what is read first, or of no known length.
 func TestBodyIsSentAgainOnlyIfItCanBeReadAgain(t *testing.T) {

@@ -9,20 +9,29 @@ import (
 	"sallyport/proxy/http1"
 )
 
-// A Rewinder is a request body that is wholly here, in memory or in a file, and can be read again: Rewind goes back to its
-// beginning. Reading it must not wait for the client. Only a request with such a body can be sent again once some of it
-// was sent.
-type Rewinder interface{ Rewind() error }
+// A Rewinder is a request body that is wholly here, in memory or in a file, and can be read again. Reading it must not wait
+// for the client. Only a request with such a body can be sent again once some of it was sent.
+type Rewinder interface {
+	// Rewind goes back to the beginning.
+	Rewind() error
+	// Bytes is the whole body, which stays as it is until the request is over; nil: not all of it is in memory. What was
+	// read before does not matter to it, nor it to what is read after.
+	Bytes() []byte
+}
 
-// A smallBody is a request body that was read before the request was sent.
+// A smallBody is a request body that is here before the request is sent.
 type smallBody struct {
-	bytes  []byte // nil: none
-	buffer *[maxSmall]byte
+	bytes  []byte          // nil: none
+	buffer *[maxSmall]byte // that holds them; nil: a Rewinder does
 }
 
 const (
 	// maxSmall is the size up to which a body is read first, the amount that ingress-nginx keeps in memory.
 	maxSmall = 8 << 10
+
+	// maxTogether is the size up to which a body that is in memory goes out with the head, in one write. Most sockets take as
+	// much at once.
+	maxTogether = 32 << 10
 
 	// maxHTTP10 is the size up to which a body of unknown length is read first for an endpoint that must be told one.
 	maxHTTP10 = 1 << 20
@@ -63,6 +72,9 @@ func (x *trip) prepareBody() *fault {
 		waits := r.ProtoAtLeast(1, 1) && http1.HasToken(r.Header.Get("Expect"), "100-continue")
 		x.expect = waits && !x.t.options.HTTP10 && !x.multiplexed()
 		x.invite = waits && !x.expect && r.ProtoMajor == 1
+	} else if held := x.rewinder.Bytes(); int64(len(held)) == x.length && len(held) <= maxTogether {
+		x.small.bytes = held
+		return nil
 	}
 	if x.expect || x.length < 0 || x.length > maxSmall {
 		x.streamed = true

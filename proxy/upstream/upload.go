@@ -19,6 +19,7 @@ var errDeadline = os.ErrDeadlineExceeded
 type upload struct {
 	c        *conn
 	r        *http.Request
+	held     []byte                // what is to be sent, if it is here; nil: the body of r
 	trailers []string              // names of fields that may be sent behind the body
 	done     chan struct{}         // closed when the goroutine has ended
 	read     atomic.Bool           // the client has sent everything; true before the last of it goes to the endpoint
@@ -26,10 +27,10 @@ type upload struct {
 	fault    atomic.Pointer[fault] // why it ended early; nil when the endpoint only stopped reading: its answer tells more
 }
 
-// startUpload begins to send the body over c.
-func (x *trip) startUpload(c *conn) {
-	x.touched = true
-	if x.rewinder == nil && x.r.ProtoMajor == 1 {
+// startUpload begins to send the body over c, or what is left of one that is here.
+func (x *trip) startUpload(c *conn, held []byte) {
+	x.touched = held == nil
+	if held == nil && x.rewinder == nil && x.r.ProtoMajor == 1 {
 		// Without this net/http reads the rest of the body before it writes an answer, and an early answer would
 		// wait for the upload that it is meant to spare the client. Only HTTP/1 needs it; where the writer does
 		// not know it, nothing is read behind our back either.
@@ -37,7 +38,7 @@ func (x *trip) startUpload(c *conn) {
 	}
 	c.watch()
 	c.sending.Store(true)
-	x.upload = &upload{c: c, r: x.r, trailers: x.trailers, done: make(chan struct{})}
+	x.upload = &upload{c: c, r: x.r, held: held, trailers: x.trailers, done: make(chan struct{})}
 	go x.upload.run()
 }
 
@@ -70,8 +71,11 @@ func (x *trip) endUpload(c *conn) (whole bool) {
 	switch {
 	case !x.uploading():
 	case u.read.Load():
-		u.settle() // the last bytes are on their way
-		if x.uploading() {
+		// The last bytes are on their way, or the endpoint does not want them. The client need not wait to see which.
+		if !u.settle(time.Millisecond) && x.committed {
+			x.flush()
+		}
+		if !u.settle(settleTime) {
 			c.abort()
 		}
 	default:
@@ -104,6 +108,11 @@ func (u *upload) run() {
 			u.stop(panicked(p))
 		}
 	}()
+	if u.held != nil {
+		u.read.Store(true)
+		u.whole = u.write(u.held)
+		return
+	}
 	buffer := copyBuffers.Get().(*[copySize]byte)
 	defer copyBuffers.Put(buffer)
 	if u.r.ContentLength >= 0 {
@@ -119,14 +128,20 @@ func (u *upload) stop(f *fault) {
 	u.c.abort()
 }
 
-// settle gives the upload a moment to end, and to say why. When net/http cannot read on, it cancels the request's context
-// before it returns from the read, so that a body that only stalled looks at first as if the client had left.
-func (u *upload) settle() {
-	moment := time.NewTimer(250 * time.Millisecond)
-	defer moment.Stop()
+// settleTime is how long an upload may take to end, when nothing but its end is waited for.
+const settleTime = 250 * time.Millisecond
+
+// settle gives the upload a moment to end, and to say why, and reports whether it has. When net/http cannot read on, it cancels
+// the request's context before it returns from the read, so that a body that only stalled looks at first as if the client
+// had left.
+func (u *upload) settle(moment time.Duration) bool {
+	timer := time.NewTimer(moment)
+	defer timer.Stop()
 	select {
 	case <-u.done:
-	case <-moment.C:
+		return true
+	case <-timer.C:
+		return false
 	}
 }
 
