@@ -439,6 +439,7 @@ func (s *shop) tellsWhenTheyEnd(t *testing.T) {
 		{"two.shared.test", "foreign", "shared"},
 		{"both.test", "default", "rsa"},
 		{"both.test", "default", "ecdsa"},
+		{"_", "default", "default"},
 	} {
 		pair := s.certificates[c.secret]
 		leaf, err := x509.ParseCertificate(pair.Certificate[0])

@@ -84,14 +84,20 @@ func counted(result controller.Result, problems []controller.Problem, secretOf f
 	for _, p := range problems {
 		b.Problems[admin.ProblemKind{Severity: p.Severity.String(), Reason: p.Reason}]++
 	}
+	certificate := func(host string, pair *tls.Certificate) {
+		secret := secretOf(pair)
+		b.Certificates[admin.CertificateKind{Host: host, Namespace: secret.Namespace, Secret: secret.Name}] = pair.Leaf
+	}
 	for host, secure := range result.Certificates.ByHost {
 		if secure == nil {
 			continue
 		}
 		for _, pair := range secure.Pairs {
-			secret := secretOf(pair)
-			b.Certificates[admin.CertificateKind{Host: host, Namespace: secret.Namespace, Secret: secret.Name}] = pair.Leaf
+			certificate(host, pair)
 		}
+	}
+	if pair := result.Certificates.Default; pair != nil {
+		certificate("_", pair) // as ingress-nginx calls what is for any host
 	}
 	return b
 }
