@@ -48,8 +48,8 @@ func TestAnAuthorityThatIsDownForAnHour(t *testing.T) {
 				t.Errorf("%s: failure %+v is still told", name, failure)
 			}
 		}
-		if len(f.orders) != len(names) {
-			t.Errorf("%d orders for %d hosts", len(f.orders), len(names))
+		if len(f.ordered()) != len(names) {
+			t.Errorf("%d orders for %d hosts", len(f.ordered()), len(names))
 		}
 	})
 }
@@ -74,13 +74,14 @@ func TestTwoHundredHostsStayWithinTheRate(t *testing.T) {
 		for len(m.pending(names)) > 0 {
 			time.Sleep(time.Minute)
 		}
-		if len(f.orders) != len(names) {
-			t.Errorf("%d orders for %d hosts", len(f.orders), len(names))
+		if len(f.ordered()) != len(names) {
+			t.Errorf("%d orders for %d hosts", len(f.ordered()), len(names))
 		}
 		most := 0
-		for i, first := range f.attempt {
+		attempts := f.attempts()
+		for i, first := range attempts {
 			n := 0
-			for _, at := range f.attempt[i:] {
+			for _, at := range attempts[i:] {
 				if at.Sub(first) < 3*time.Hour {
 					n++
 				}
@@ -121,8 +122,8 @@ func TestAHostThatFailsWaits(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		tries := func() (n int) {
-			for _, o := range f.orders {
-				if o.host == "away.test" {
+			for _, host := range f.ordered() {
+				if host == "away.test" {
 					n++
 				}
 			}
@@ -151,11 +152,11 @@ func TestAHostThatFailsWaits(t *testing.T) {
 		m = newManager(t, f, store)
 		m.Want(hosts("away.test", "good.test"))
 		defer run(m)()
-		before, total := tries(), len(f.orders)
+		before, total := tries(), len(f.ordered())
 		time.Sleep(min(5*time.Minute, time.Until(last.Retry)-time.Second))
 		synctest.Wait()
-		if tries() != before || len(f.orders) != total {
-			t.Errorf("a process that starts made %d orders at once, want none: it knows of the failures and the certificate", len(f.orders)-total)
+		if tries() != before || len(f.ordered()) != total {
+			t.Errorf("a process that starts made %d orders at once, want none: it knows of the failures and the certificate", len(f.ordered())-total)
 		}
 	})
 }
@@ -181,13 +182,13 @@ func TestLimitsOfTheAuthorityAreKept(t *testing.T) {
 		if store.pair(t, "other.test") == nil {
 			t.Error("another host has no certificate after an hour")
 		}
-		if len(f.attempt) != 2 {
-			t.Errorf("%d orders, want one a host", len(f.attempt))
+		if len(f.attempts()) != 2 {
+			t.Errorf("%d orders, want one a host", len(f.attempts()))
 		}
 		time.Sleep(10 * time.Hour)
 		synctest.Wait()
-		if store.pair(t, "full.test") == nil || len(f.attempt) != 3 {
-			t.Errorf("after the time that the authority named there were %d orders and certificate %v", len(f.attempt), store.pair(t, "full.test"))
+		if store.pair(t, "full.test") == nil || len(f.attempts()) != 3 {
+			t.Errorf("after the time that the authority named there were %d orders and certificate %v", len(f.attempts()), store.pair(t, "full.test"))
 		}
 	})
 }
@@ -212,19 +213,19 @@ func TestRenewalAtTwoThirds(t *testing.T) {
 		}
 		m.Want([]Host{{Name: "a.test", Pair: first, Directory: fakeHost + "/dir"}}) // a table that lags behind
 		time.Sleep(24 * time.Hour)
-		if len(f.orders) != 2 {
-			t.Errorf("%d orders, want 2: what the table has is older than what is known", len(f.orders))
+		if len(f.ordered()) != 2 {
+			t.Errorf("%d orders, want 2: what the table has is older than what is known", len(f.ordered()))
 		}
 		f.mu.Lock()
 		f.window = [2]time.Time{time.Now().Add(10 * 24 * time.Hour), time.Now().Add(12 * 24 * time.Hour)}
 		f.mu.Unlock()
 		time.Sleep(9 * 24 * time.Hour)
-		if len(f.orders) != 2 {
+		if len(f.ordered()) != 2 {
 			t.Error("the certificate was renewed before the authority's window")
 		}
 		time.Sleep(4 * 24 * time.Hour)
 		synctest.Wait()
-		if len(f.orders) < 3 {
+		if len(f.ordered()) < 3 {
 			t.Error("the certificate was not renewed in the authority's window")
 		}
 	})
@@ -240,15 +241,15 @@ func TestAStoreThatFailsOrdersNothing(t *testing.T) {
 		defer run(m)()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(f.attempt) != 0 {
-			t.Errorf("%d orders while nothing can be kept", len(f.attempt))
+		if len(f.attempts()) != 0 {
+			t.Errorf("%d orders while nothing can be kept", len(f.attempts()))
 		}
 		store.mu.Lock()
 		store.wrong = nil
 		store.mu.Unlock()
 		time.Sleep(10 * time.Minute)
-		if len(f.attempt) != 1 || store.pair(t, "a.test") == nil {
-			t.Errorf("%d orders once it can, want one and a certificate", len(f.attempt))
+		if len(f.attempts()) != 1 || store.pair(t, "a.test") == nil {
+			t.Errorf("%d orders once it can, want one and a certificate", len(f.attempts()))
 		}
 	})
 }
@@ -285,8 +286,8 @@ func TestACertificateThatIsDeletedIsOrderedAgain(t *testing.T) {
 		m.Want(hosts("a.test")) // a table that lags behind
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(f.orders) != 1 {
-			t.Fatalf("%d orders, want 1", len(f.orders))
+		if len(f.ordered()) != 1 {
+			t.Fatalf("%d orders, want 1", len(f.ordered()))
 		}
 		m.Want([]Host{{Name: "a.test", Pair: store.pair(t, "a.test"), Directory: fakeHost + "/dir"}})
 		store.mu.Lock()
@@ -295,8 +296,8 @@ func TestACertificateThatIsDeletedIsOrderedAgain(t *testing.T) {
 		m.Want(hosts("a.test"))
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(f.orders) != 2 || store.pair(t, "a.test") == nil {
-			t.Errorf("%d orders, want another and a certificate", len(f.orders))
+		if len(f.ordered()) != 2 || store.pair(t, "a.test") == nil {
+			t.Errorf("%d orders, want another and a certificate", len(f.ordered()))
 		}
 	})
 }
@@ -356,9 +357,7 @@ func TestAHostThatTheAuthorityFailsAtKeepsNoOtherWaiting(t *testing.T) {
 				if failure, failed := m.Failure("a.test"); !failed {
 					t.Errorf("failure %+v, %v; want one", failure, failed)
 				}
-				f.mu.Lock()
-				tries := len(f.attempt) - 3
-				f.mu.Unlock()
+				tries := len(f.attempts()) - 3
 				if tries < 2 || tries > 8 {
 					t.Errorf("%d orders for it in an hour, want a few", tries)
 				}

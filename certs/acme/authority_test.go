@@ -18,6 +18,7 @@ import (
 	"log/slog"
 	"math/big"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,6 +70,24 @@ func newFakeAuthority(t *testing.T) *fakeAuthority {
 		t.Fatal(err)
 	}
 	return &fakeAuthority{key: key, root: root, life: 90 * 24 * time.Hour}
+}
+
+// ordered returns the host of each order that there is, oldest first.
+func (f *fakeAuthority) ordered() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var hosts []string
+	for _, o := range f.orders {
+		hosts = append(hosts, o.host)
+	}
+	return hosts
+}
+
+// attempts returns when an order was asked for, whatever came of it, oldest first.
+func (f *fakeAuthority) attempts() []time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.attempt)
 }
 
 const fakeHost = "https://ca.test"
